@@ -1,9 +1,9 @@
-"""The compiler: partitions of ONNX nodes to machine code for any CPU, with LLVM.
+"""The compiler: turns partitions of ONNX nodes into machine code for any CPU, with LLVM.
 
-Its stages: ``lowering`` makes tensor programs of nodes, ``fusion`` makes fewer operations of these,
-``layouts`` puts channels into blocks, ``schedules`` make loop kernels of operations, ``emission``
-makes machine code of kernels, ``assembly`` one program of all. What runs the result lies in
-:mod:`ortpkg.machine_code`, and needs none of this.
+Its stages: ``lowering`` turns nodes into tensor programs, ``fusion`` merges their operations,
+``layouts`` puts channels into blocks, ``schedules`` turn operations into loop kernels, ``emission``
+turns kernels into machine code, and ``assembly`` combines everything into one program. The code
+that runs the result is in :mod:`ortpkg.machine_code` and needs nothing from here.
 
 Other folders may import: ``assembly.compilation_target``, ``assembly.program_assembly``,
 ``claims``, ``compilation_text``, ``compiler``.

@@ -1,4 +1,4 @@
-"""Which nodes can be compiled: those that are lowered to operations that have a schedule."""
+"""Tell which nodes can be compiled: those whose operations all have a schedule."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _IR_VERSION = 10
 
 
 def reasons_against(
-    graph: Graph, nodes: Iterable[Node], known: Mapping[str, Knowledge]
+    graph: Graph, nodes: Iterable[Node], knowledge: Mapping[str, Knowledge]
 ) -> Mapping[int, str]:
-    """Why nodes are not compiled, by index; those that are left out can be.
+    """Return why nodes cannot be compiled, by node index; nodes that can be are left out.
 
     Args:
-        graph: the nodes are of it.
-        nodes: each after those whose outputs it takes.
-        known: what inference found of the graph's values.
+        graph: graph of the nodes.
+        nodes: nodes in topological order.
+        knowledge: inferred types, shapes and elements of the graph's values.
     """
-    return _reasons_of(LoweringScope(graph, known), nodes)
+    return _reasons_of(LoweringScope(graph, knowledge), nodes)
 
 
 def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
@@ -51,7 +51,7 @@ def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
         except TooLargeError:
             reasons[node.index] = "the formula of a size is too large"
             continue
-        except Exception as error:  # noqa: BLE001 - whatever a fault raises
+        except Exception as error:  # noqa: BLE001 - a bug may raise anything
             reasons[node.index] = refusal_for(error, str(node))
             continue
         for operation in scope.operations[count:]:
@@ -61,8 +61,8 @@ def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
     return reasons
 
 
-class Examined(NamedTuple):
-    """Outcome of examining a partition: reasons against it by node index, or its stages."""
+class Examination(NamedTuple):
+    """Result of examining a partition: reasons against it by node index, or its stages."""
 
     reasons: Mapping[int, str]
     stages: TensorStages | None = None
@@ -73,13 +73,15 @@ def reasons_in_partition(body: Graph, schedules: SchedulesByForm) -> Mapping[int
     return examine_partition(body, schedules).reasons
 
 
-def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
+def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examination:
     """Return why nodes of a partition cannot be compiled, judged from the partition alone.
 
-    A graph may know more of a value than its partition does: the elements of a shape that enters as
-    a tensor, for example. A size that is in no input's shape is unknown until the partition runs.
+    A graph may know more about a value than its partition does, such as the elements of a shape
+    that enters as a tensor. A size that is in no input's shape is unknown until the partition runs.
 
-    ``schedules``: for the CPU that it is to be compiled for; has its schedules afterwards.
+    Args:
+        body: the partition.
+        schedules: schedules for the CPU to compile for; the partition's are added to them.
     """
     knowledge = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
     nodes = [body.node(index) for index in topological_order(body)]
@@ -91,10 +93,10 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
             stages = TensorStages.of_lowered(scope.program(body.name), schedules)
         except (NotLoweredError, TooLargeError) as error:
             reason = str(error) or "the formula of a size is too large"
-            return Examined(dict.fromkeys((node.index for node in nodes), reason))
-        except Exception as error:  # noqa: BLE001 - whatever a fault raises
+            return Examination(dict.fromkeys((node.index for node in nodes), reason))
+        except Exception as error:  # noqa: BLE001 - a bug may raise anything
             reason = refusal_for(error, f"partition {quoted(body.name)}")
-            return Examined(dict.fromkeys((node.index for node in nodes), reason))
+            return Examination(dict.fromkeys((node.index for node in nodes), reason))
     bound = _bound_symbols(body, knowledge)
     for node in nodes:
         sizes = [size for name in node.outputs if name for size in _sizes(knowledge, name)]
@@ -102,7 +104,7 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
             reasons.setdefault(
                 node.index, "a size of what it makes is in no input of its partition"
             )
-    return Examined(reasons, None if reasons else stages)
+    return Examination(reasons, None if reasons else stages)
 
 
 def _bound_symbols(body: Graph, knowledge: Mapping[str, Knowledge]) -> frozenset[Symbol]:
@@ -113,6 +115,6 @@ def _bound_symbols(body: Graph, knowledge: Mapping[str, Knowledge]) -> frozenset
     )
 
 
-def _sizes(known: Mapping[str, Knowledge], name: str) -> tuple[Size, ...]:
-    value = known.get(name)
+def _sizes(knowledge: Mapping[str, Knowledge], name: str) -> tuple[Size, ...]:
+    value = knowledge.get(name)
     return (value.shape or ()) if isinstance(value, KnownTensor) else ()

@@ -1,6 +1,6 @@
-"""What a partition becomes on its way to machine code, as texts: tensor IR, kernels, LLVM IR.
+"""Texts of the stages between a partition and its machine code: tensor IR, kernels, LLVM IR.
 
-The stages are gone through anew, by the functions that compile; nothing is linked.
+The stages are run again, by the functions that compile; nothing is linked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.kernel_library import KernelLibrary
 from ortpkg.codegen.assembly.program_assembly import machine_model
-from ortpkg.codegen.compiler import told_as_compile_errors
+from ortpkg.codegen.compiler import as_compile_errors
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
 from ortpkg.codegen.tensor_stages import TensorStages
@@ -21,17 +21,20 @@ from ortpkg.machine_code.compilation_stages import KERNEL_STAGES, Stage, StageTe
 def compilation_texts(
     graph: Graph, target: CompilationTarget, stages: Collection[Stage], kernel: str | None = None
 ) -> StageTexts:
-    """The texts of a graph that can be compiled, in the order of the stages.
+    """Return the texts of a graph that can be compiled, in the order of the stages.
 
     Args:
-        graph: of a partition, as the compiler gets it.
-        target: what it is compiled for.
-        stages: which texts are wanted; that of the steps is the program's, not made here.
-        kernel: of the stages with a text for each kernel, the one of this name alone.
+        graph: a partition, as the compiler gets it.
+        target: the CPU to compile for.
+        stages: the texts to return; the text of the steps belongs to the program and is not made
+            here.
+        kernel: name of the only kernel to return in stages with one text for each kernel; None for
+            all.
 
-    Raises CompileError where a node cannot be lowered after all, or LLVM fails.
+    Raises:
+        CompileError: if a node cannot be lowered, or LLVM fails.
     """
-    with told_as_compile_errors(graph.name):
+    with as_compile_errors(graph.name):
         tensor_stages = TensorStages.of(graph, SchedulesByForm(machine_model(target)))
         tensor_stages.verify()
         programs = {

@@ -1,4 +1,4 @@
-"""The compiler's way from a graph of ONNX nodes to machine code."""
+"""The compiler: turns a graph of ONNX nodes into machine code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ortpkg.shapes.expressions import TooLargeError
 
 
 class Compiler:
-    """Compiles partitions for one target; what is equal among them is made once. Close it."""
+    """Compiles partitions for one target, equal kernels only once. Close it after use."""
 
     def __init__(self, target: CompilationTarget, kernels: KernelCache | None = None) -> None:
-        """``kernels``: where compiled kernels are looked for and kept; None for nowhere."""
+        """Create a compiler; ``kernels`` is the cache of compiled kernels, None for no cache."""
         self._target = target
         self._kernels = KernelCompiler(target, kernels)
         self._schedules = SchedulesByForm(machine_model(target))
@@ -34,7 +34,7 @@ class Compiler:
     def reasons_against(self, body: Graph) -> Mapping[int, str]:
         """Return why nodes of a partition cannot be compiled, by node index.
 
-        Where there is no such node, the partition's stages are kept until it is compiled.
+        If all can be, the partition's stages are kept until it is compiled.
         """
         key = graph_key(body)
         examined = examine_partition(body, self._schedules)
@@ -43,11 +43,12 @@ class Compiler:
         return examined.reasons
 
     def compile(self, graph: Graph) -> CompiledCode:
-        """Compiles a graph whose nodes are lowered and whose types are known.
+        """Compile a graph whose nodes can be lowered and whose types are known.
 
-        Raises CompileError where a node cannot be lowered after all, or LLVM fails.
+        Raises:
+            CompileError: if a node cannot be lowered after all, or LLVM fails.
         """
-        with told_as_compile_errors(graph.name):
+        with as_compile_errors(graph.name):
             stages = self._stages.take(graph_key(graph))
             if stages is None:
                 stages = TensorStages.of(graph, self._schedules)
@@ -62,13 +63,13 @@ class Compiler:
             )
 
     def close(self) -> None:
-        """Ends what is under way, the child processes among it."""
+        """End the work in progress, with its child processes."""
         self._kernels.close()
 
 
 @contextmanager
-def told_as_compile_errors(partition: str) -> Iterator[None]:
-    """What stages inside raise of a graph that they cannot do, as CompileError."""
+def as_compile_errors(partition: str) -> Iterator[None]:
+    """Raise the compiler's refusals and faults of a partition as CompileError."""
     try:
         yield
     except NotLoweredError as error:

@@ -1,4 +1,4 @@
-"""Decides whether a partition saves more time than its border costs, where a model is cut.
+"""Decides whether compiling a partition saves more time than calling it costs.
 
 The alternative to compiled code is the numpy kernels, node by node. A node makes several calls of
 numpy there; each has a fixed cost and passes over memory once. Compiled code is one call for all
@@ -67,7 +67,7 @@ _CALLS: Mapping[str, int] = {
 
 
 def reason_against_piece(graph: Graph, nodes: Iterable[Node]) -> str | None:
-    """Return why compiling these nodes as one partition does not pay; None where it does."""
+    """Return why compiling these nodes as one partition does not pay; None if it does."""
     saved_ns = sum(_saved_ns(graph, node) for node in nodes)
     if saved_ns >= _BORDER_NS:
         return None

@@ -18,14 +18,16 @@ from ortpkg.codegen.tensor_ir.elements import Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Alias, Map
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 
-#: Each round of fusion makes fewer operations, or is the last one.
+#: Limit of fusion rounds; fusion ends earlier when a round removes no operation.
 _MOST_ROUNDS = 8
 
 
 def optimized(program: TensorProgram, *, multiplies_bfloat: bool = False) -> TensorProgram:
-    """The program with everything fused that is worth it, ready to be scheduled.
+    """Return the program after all fusions that pay, ready to be scheduled.
 
-    ``multiplies_bfloat``: whether products may round what they multiply to bf16.
+    Args:
+        program: the lowered program.
+        multiplies_bfloat: True if products may round their operands to bf16.
     """
     program = widen_halves(remove_unused(program))
     program = _fused(multiply_codes(read_through_aliases(program)))
@@ -36,7 +38,7 @@ def optimized(program: TensorProgram, *, multiplies_bfloat: bool = False) -> Ten
 
 
 def _fused(program: TensorProgram) -> TensorProgram:
-    """The program with maps in the operations that they follow, and in those that read them."""
+    """Return the program with maps fused into the operations before and after them."""
     for _ in range(_MOST_ROUNDS):
         count = len(program.operations)
         program = fuse_epilogues(read_through_aliases(program))
@@ -47,19 +49,28 @@ def _fused(program: TensorProgram) -> TensorProgram:
 
 
 def with_own_outputs(program: TensorProgram) -> TensorProgram:
-    """Copies outputs that would lie in the memory of an input, a constant or another output."""
-    sources = {each.output: each.source for each in program.operations if isinstance(each, Alias)}
-    taken: set[Tensor] = {*program.inputs, *program.constants}
+    """Copy outputs that would share memory with an input, a constant or another output."""
+    sources = {
+        operation.output: operation.source
+        for operation in program.operations
+        if isinstance(operation, Alias)
+    }
+    used_roots: set[Tensor] = {*program.inputs, *program.constants}
     operations, outputs = list(program.operations), []
     for output in program.outputs:
         root = root_of(output, sources)
-        if root in taken:
+        if root in used_roots:
             copy = Tensor(output.name, output.scalar, output.shape)
-            places = tuple(along(axis) for axis in range(len(copy.shape)))
+            coordinates = tuple(along(axis) for axis in range(len(copy.shape)))
             operations.append(
-                Map(output=copy, axes=copy.shape, value=Read(output, places), places=places)
+                Map(
+                    output=copy,
+                    axes=copy.shape,
+                    value=Read(output, coordinates),
+                    coordinates=coordinates,
+                )
             )
             output = root = copy
-        taken.add(root)
+        used_roots.add(root)
         outputs.append(output)
     return replace(program, operations=tuple(operations), outputs=tuple(outputs))

@@ -28,11 +28,11 @@ class TensorStages:
     """A graph as tensor programs, one for each stage before schedules.
 
     Attributes:
-        lowered: as its nodes are lowered.
-        fused: after fusion.
-        blocked: in the layouts that are compiled.
-        guards: what the code will ask of sizes.
-        kernels: of the last stage's operations, in the order in which they run.
+        lowered: program right after lowering.
+        fused: program after fusion.
+        blocked: program in the memory layouts that are compiled.
+        guards: conditions that the code checks on sizes.
+        kernels: operations of the last stage with their kernels, in the order in which they run.
     """
 
     lowered: TensorProgram
@@ -43,13 +43,21 @@ class TensorStages:
 
     @classmethod
     def of(cls, graph: Graph, schedules: SchedulesByForm) -> TensorStages:
-        """Return the stages of a graph. NotLoweredError where a node cannot be lowered."""
+        """Return the stages of a graph.
+
+        Raises:
+            NotLoweredError: if a node cannot be lowered.
+        """
         knowledge = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
         return cls.of_lowered(lower_graph(graph, knowledge, graph.name), schedules)
 
     @classmethod
     def of_lowered(cls, lowered: TensorProgram, schedules: SchedulesByForm) -> TensorStages:
-        """Return the stages after lowering. NotLoweredError where sizes contradict each other."""
+        """Return the stages of a lowered program.
+
+        Raises:
+            NotLoweredError: if sizes contradict each other.
+        """
         model = schedules.model
         guards = size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
@@ -63,10 +71,13 @@ class TensorStages:
         )
 
     def verify(self) -> None:
-        """Raise OperationFaultError where a stage made an invalid operation.
+        """Verify the operations that each stage made.
 
-        Operations that a stage left as they were are checked for their order alone: they were
-        verified when guards were made of them.
+        Operations that a stage left unchanged are checked only for their order: they were verified
+        when the guards were made.
+
+        Raises:
+            OperationFaultError: if a stage made an invalid operation.
         """
         verified = set(map(id, self.lowered.operations))
         for stage in (self.fused, self.blocked):
@@ -81,7 +92,7 @@ class KeptStages:
         self._kept: dict[Hashable, tuple[Graph, TensorStages]] = {}
 
     def keep(self, key: Hashable, graph: Graph, stages: TensorStages) -> None:
-        """Keep the stages and the graph, whose parts the key names by address."""
+        """Keep the stages, and the graph, whose parts the key identifies by address."""
         self._kept[key] = (graph, stages)
 
     def take(self, key: Hashable) -> TensorStages | None:

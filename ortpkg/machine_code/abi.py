@@ -1,25 +1,28 @@
-"""Versions of compiled code, and which of them run. Imports nothing: selections ask it."""
+"""Versions of compiled code, and which of them can run.
+
+Imports nothing, since selection uses it.
+"""
 
 from __future__ import annotations
 
-#: Of kernels and the executor; code of another version is not run.
+#: Version of the interface of kernels and executor; code of another version is refused.
 ABI_VERSION = 1
-#: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
+#: Increase it when the same graph compiles to other code; cached contexts are then recompiled.
 COMPILER_VERSION = 4
-#: Code of compilers before it is not run: up to 2 a masked store of elements of one or two bytes
-#: could write up to three bytes past its buffer.
+#: Code of earlier compilers is refused: up to version 2, a masked store of elements of one or two
+#: bytes could write up to three bytes past its buffer.
 LEAST_COMPILER_VERSION = 3
 _MOST_DIGITS = 6
 
 
 def reason_against_compiler(version: str) -> str | None:
-    """Why code of a compiler's version is not run, None where it is.
+    """Return why code of a compiler's version is refused; None if it is not.
 
     Args:
-        version: as descriptors and compatibility strings say it; "" where they say none.
+        version: version from a descriptor or compatibility string; "" if it has none.
 
     Returns:
-        A sentence's end, for code that is known to be wrong.
+        The end of a sentence, for code known to be wrong.
     """
     is_number = version.isascii() and version.isdecimal() and len(version) <= _MOST_DIGITS
     number = int(version) if is_number else 0

@@ -1,4 +1,4 @@
-"""Memory that begins where compiled code may load whole vectors."""
+"""Memory whose alignment lets compiled code load whole vectors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def aligned_block(nbytes: int) -> tuple[Bytes, int]:
-    """Memory of so many bytes, with the address of its first byte that is aligned."""
+    """Return ``nbytes`` or more of memory, and the address of its first aligned byte."""
     memory = np.empty(nbytes + ALIGNMENT, np.uint8)
     address = int(memory.ctypes.data)
     return memory, address + -address % ALIGNMENT
 
 
 def aligned_bytes(held: npt.NDArray[Any]) -> Bytes:
-    """The bytes of a contiguous array, where they lie if they are aligned, else copied."""
+    """Return the bytes of a contiguous array: the array's own if aligned, else a copy."""
     raw = held.reshape(-1).view(np.uint8) if held.size else np.empty(0, np.uint8)
     if int(raw.ctypes.data) % ALIGNMENT == 0:
         return raw

@@ -1,8 +1,7 @@
-"""Where arena buffers lie, for the lengths that they have in a run.
+"""Offsets of arena buffers, for the lengths that they have in a run.
 
-A layout serves all lengths that are no larger than its own. Where one was made and does not serve,
-as when a sequence grows by a token at each run, the next has some room in each buffer, so that it
-serves for a while.
+A layout serves all lengths up to its own. If one was made and does not serve, as when a sequence
+grows by a token in each run, the next has spare room in each buffer, so that it serves for a while.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ortpkg.planning.buffer_layout import Buffer, lay_out
 
 Lengths = npt.NDArray[np.int64]
 _MOST_LAYOUTS = 8
-#: A layout of this many times the bytes that all buffers have together is made anew.
+#: A layout of more than this many times the bytes of all buffers is not reused.
 _MOST_WASTE = 2
 
 
@@ -27,9 +26,9 @@ class ArenaLayout:
     """Offsets of buffers in one block.
 
     Attributes:
-        nbytes: of the block.
-        offsets: of the buffers.
-        room: bytes that each buffer may have.
+        nbytes: size of the block.
+        offsets: offset of each buffer.
+        room: largest length of each buffer.
     """
 
     nbytes: int
@@ -38,15 +37,15 @@ class ArenaLayout:
 
 
 class ArenaLayouts:
-    """The layouts of one program, kept."""
+    """Cache of the layouts of one program."""
 
     def __init__(self, buffers: Sequence[ArenaBuffer]) -> None:
-        """For these buffers, whose lengths are given at each call."""
-        self._spans = [(each.first_step, each.last_step) for each in buffers]
+        """Create an empty cache for these buffers; each call passes their lengths."""
+        self._spans = [(buffer.first_step, buffer.last_step) for buffer in buffers]
         self._made: tuple[ArenaLayout, ...] = ()
 
     def layout_for(self, lengths: Lengths) -> ArenaLayout:
-        """A layout in which each buffer has at least its length."""
+        """Return a layout in which each buffer has at least its length."""
         wanted = int(lengths.sum())
         for layout in self._made:
             if layout.nbytes <= _MOST_WASTE * wanted and bool((lengths <= layout.room).all()):
@@ -67,9 +66,9 @@ class ArenaLayouts:
 
 
 def with_room(lengths: Lengths) -> Lengths:
-    """Each length rounded up to three significant bits: at most a quarter more."""
+    """Return each length rounded up to three significant bits, at most a quarter more."""
     step = np.maximum(lengths, 8) >> 3
-    for shift in (1, 2, 4, 8, 16, 32):  # down to the largest power of 2 in it
+    for shift in (1, 2, 4, 8, 16, 32):  # reduces it to its largest power of 2
         step |= step >> shift
     step -= step >> 1
     rounded: Lengths = -(-lengths // step) * step

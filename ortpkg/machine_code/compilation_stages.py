@@ -1,6 +1,6 @@
-"""The stages of a partition's way to machine code, as texts that people ask for.
+"""The stages between a partition and its machine code, as texts for people.
 
-Imports neither numpy nor onnx: the command line names them.
+Imports neither numpy nor onnx, since the command line lists the stages.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-#: Config entry: "1" has a session keep what it takes to tell what its partitions became.
+#: Config entry: "1" makes a session keep what the texts of its partitions need.
 KEEP_TEXT_ENTRY = "ortpkg.llvm_keep_text"
 
 
 class Stage(StrEnum):
-    """What a partition was, in the order in which it became it.
+    """Stages of a partition, in the order of compilation.
 
     Attributes:
-        TENSOR: the tensor IR, as nodes are lowered to it.
+        TENSOR: the tensor IR after lowering.
         FUSED: the tensor IR after fusion.
-        BLOCKED: the tensor IR with the layouts that are compiled.
+        BLOCKED: the tensor IR in the memory layouts that are compiled.
         KERNELS: each kernel in the loop IR.
         LLVM: each kernel in LLVM IR, before LLVM's own passes.
         ASSEMBLY: each kernel in the instructions of the CPU.
@@ -34,9 +34,9 @@ class Stage(StrEnum):
     STEPS = "steps"
 
 
-#: Those whose texts are one for each kernel.
+#: Stages with one text for each kernel.
 KERNEL_STAGES: tuple[Stage, ...] = (Stage.KERNELS, Stage.LLVM, Stage.ASSEMBLY)
-#: What is shown where nobody says which: LLVM's texts are long, and take time to make.
+#: Stages shown by default; LLVM's texts are long and take time to make.
 SHOWN_STAGES: tuple[Stage, ...] = (
     Stage.TENSOR,
     Stage.FUSED,

@@ -1,4 +1,4 @@
-"""On which core a thread runs, and keeping threads off a core, where the system has it (Linux)."""
+"""Finds the core that a thread runs on, and keeps threads off a core, on Linux."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from functools import cache
 
 
 def current_core() -> int | None:
-    """The core that the calling thread is on at the moment; None where nobody says so."""
+    """Return the core that the calling thread is running on; None if unknown."""
     core = _current_core()()
     return core if core >= 0 else None
 
 
 def usable_core_set() -> frozenset[int]:
-    """The cores that the calling thread may run on; empty where nobody says so."""
+    """Return the cores that the calling thread may run on; empty if unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return frozenset()
     return frozenset(os.sched_getaffinity(0))
 
 
 def restrict_to(cores: frozenset[int], native_ids: Iterable[int]) -> None:
-    """Has threads of this process run on these cores alone, as far as the system lets them."""
+    """Restrict threads of this process to these cores, as far as the system allows."""
     if hasattr(os, "sched_setaffinity") and cores:
         for native_id in native_ids:
-            # The thread has ended, or the cores were taken from this process since.
+            # The thread has ended, or the process has lost the cores in the meantime.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(native_id, cores)
 
@@ -36,6 +36,6 @@ def restrict_to(cores: frozenset[int], native_ids: Iterable[int]) -> None:
 def _current_core() -> Callable[[], int]:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):  # another C library
-            found: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
-            return found
+            get_core: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+            return get_core
     return lambda: -1

@@ -1,6 +1,6 @@
-"""The CPUs that code is compiled for, and which of them a machine runs.
+"""CPUs that code is compiled for, and which of them a machine runs.
 
-Imports neither numpy nor onnx: selections ask it. Features have the names of Linux's
+Imports neither numpy nor onnx, since selection uses it. Features have the names of Linux's
 ``/proc/cpuinfo``, which other systems' probes use too. The levels of x86-64 are those of the System
 V ABI for x86-64 (low-level system information, "Machine": micro-architecture levels).
 """
@@ -20,8 +20,7 @@ from ortpkg.names import closest
 
 #: Provider option of LLVMExecutionProvider: name of the target to compile for.
 TARGET_OPTION = "target"
-#: Provider option of LLVMExecutionProvider, and its values: "bf16" is for products of rounded
-#: numbers.
+#: Provider option of LLVMExecutionProvider, and its values; "bf16" rounds operands of products.
 PRECISION_OPTION = "precision"
 FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _X86_64 = "x86_64"
@@ -29,20 +28,21 @@ _AARCH64 = "aarch64"
 
 
 class CpuTarget(NamedTuple):
-    """A family of CPUs under one operating system, as code is compiled for it.
+    """A family of CPUs with an operating system, as a target of compilation.
 
     Attributes:
         name: ``linux-x86_64_v3``.
         os: "linux", "macos" or "windows".
         family: "x86_64" or "aarch64".
-        features: what the CPU must have.
-        architecture: archspec's name of the least CPU that has them, for machines of which no
-            features are known; the family's where no name stands for just those.
-        certain_on: where that is so, the least CPUs that have them for certain.
-        llvm_triple, llvm_cpu, llvm_features: the same in LLVM's words. The triple is that of the
-            object's format, ELF everywhere; what differs between systems is in the code.
-        vector_nbytes, register_count: of its vector registers.
-        l1_nbytes, l2_nbytes: data caches of a core, of small CPUs among those it stands for.
+        features: features that the CPU must have.
+        architecture: archspec's name of the least CPU that has them, for machines of unknown
+            features;
+            the family's name if no name stands for exactly these features.
+        certain_on: in that case, the least CPUs that certainly have them.
+        llvm_triple, llvm_cpu, llvm_features: the same by LLVM's names. The triple is that of the
+            object's format, ELF everywhere; the code itself handles differences between systems.
+        vector_nbytes, register_count: size and number of its vector registers.
+        l1_nbytes, l2_nbytes: data caches of a core, of the smaller CPUs in the family.
     """
 
     name: str
@@ -61,33 +61,33 @@ class CpuTarget(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """Without "linux-", which most are for: ``x86_64_v3``, ``macos-arm64``."""
+        """Name without "linux-", the most common system: ``x86_64_v3``, ``macos-arm64``."""
         return self.name.removeprefix("linux-")
 
     @property
     def extras(self) -> Mapping[str, str]:
-        """Features that code may use beyond the target's, where it says so → LLVM's words."""
+        """Optional features that code may use beyond the target's → LLVM's names."""
         return _EXTRAS[self.family]
 
     @property
     def bfloat_extra(self) -> str | None:
-        """The extra feature that multiplies bfloat16; None where code for the target has none."""
+        """The extra feature that multiplies bfloat16; None if the target has none."""
         if self.family == _AARCH64:
             return "bf16"
         return "avx512_bf16" if "avx512f" in self.features else None
 
     def llvm_features_with(self, extras: Collection[str]) -> tuple[str, ...]:
-        """LLVM's features for code that uses these extras. UsageError for an unknown one."""
-        return (*self.llvm_features, *(_llvm_extra(self, each) for each in extras))
+        """Return LLVM's features for code that uses these extras; UsageError for an unknown one."""
+        return (*self.llvm_features, *(_llvm_extra(self, extra) for extra in extras))
 
 
 _V2 = ("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3")
-#: cpuinfo has the AVX family only where the system saves its registers: OSXSAVE is implied.
+#: cpuinfo lists the AVX family only if the system saves its registers, so OSXSAVE is implied.
 _V3 = (*_V2, "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _ELF_X86_64 = "x86_64-unknown-linux-gnu"
 _ELF_AARCH64 = "aarch64-unknown-linux-gnu"
-#: macOS, Windows and Android keep register x18 for themselves.
+#: macOS, Windows and Android reserve register x18.
 _KEEP_X18 = "+reserve-x18"
 
 _EXTRAS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -177,7 +177,7 @@ def _aarch64(
     )
 
 
-#: Every target; those that ask more of a CPU first, so that the first that runs is the nearest.
+#: All targets, the most demanding first, so that the first that runs is the nearest.
 TARGETS: tuple[CpuTarget, ...] = (
     _V4_TARGET,
     _v3("linux"),
@@ -209,9 +209,9 @@ _BY_NAME = {target.name: target for target in TARGETS}
 
 
 def target_named(name: str) -> CpuTarget:
-    """The target of that name. UsageError, with the known names, where there is none."""
-    if (found := _BY_NAME.get(name)) is not None:
-        return found
+    """Return the target of that name; UsageError with the known names if there is none."""
+    if (target := _BY_NAME.get(name)) is not None:
+        return target
     meant = closest(name, _BY_NAME)
     hint = f"; did you mean {meant}?" if meant else f"; known are {', '.join(_BY_NAME)}"
     raise UsageError(f"there is no target {quoted(name)}{hint}")
@@ -220,51 +220,55 @@ def target_named(name: str) -> CpuTarget:
 def reason_against(
     target: CpuTarget, cpu: HardwareDevice, os: str, extras: Collection[str] = ()
 ) -> str | None:
-    """Why a CPU under an operating system does not run a target's code, None where it does.
+    """Return why a CPU under an operating system does not run a target's code; None if it does.
 
     Args:
-        target: that the code was compiled for.
-        cpu: of the machine.
+        target: target that the code was compiled for.
+        cpu: CPU of the machine.
         os: "linux", "macos" or "windows".
-        extras: features beyond those of the target that the code uses.
+        extras: features beyond the target's that the code uses.
 
     Returns:
-        A sentence's end that names the system, or every feature that is missing: ``the CPU lacks
-        avx512f, avx512bw``. Of a CPU whose features are not all told, those count too that its
-        architecture has for certain.
+        The end of a sentence that names the system, or every missing feature: ``the CPU lacks
+        avx512f,
+        avx512bw``. If not all features of a CPU are known, those that its architecture certainly
+        has
+        count too.
     """
     if os != target.os:
         return f"it is for {target.os}, and this is {quoted(os)}"
-    if unknown := [each for each in extras if each not in target.extras]:
+    if unknown := [extra for extra in extras if extra not in target.extras]:
         return f"it needs {quoted(unknown[0])}, which is no feature of {target.family} that we know"
     words = frozenset(cpu.metadata.get("instruction_sets", "").split())
-    missing = [each for each in (*target.features, *extras) if each not in words]
-    if missing and not _tells_all(words):
-        known = _features_by_architecture(cpu)
-        missing = [each for each in missing if each not in known]
+    missing = [feature for feature in (*target.features, *extras) if feature not in words]
+    if missing and not _lists_all_features(words):
+        certain = _features_by_architecture(cpu)
+        missing = [feature for feature in missing if feature not in certain]
     return f"the CPU lacks {', '.join(missing)}" if missing else None
 
 
 def targets_of(cpu: HardwareDevice, os: str) -> tuple[CpuTarget, ...]:
-    """The targets whose code a CPU runs under an operating system, nearest first."""
+    """Return the targets whose code a CPU runs under an operating system, nearest first."""
     return tuple(target for target in TARGETS if reason_against(target, cpu, os) is None)
 
 
 def extras_of(target: CpuTarget, cpu: HardwareDevice) -> tuple[str, ...]:
-    """What the CPU has beyond the target that code may use where it says so."""
+    """Return the CPU's features beyond the target's that code may use."""
     words = frozenset(cpu.metadata.get("instruction_sets", "").split())
-    return tuple(each for each in target.extras if each in words and each not in target.features)
+    return tuple(
+        extra for extra in target.extras if extra in words and extra not in target.features
+    )
 
 
 @cache
 def host_target() -> CpuTarget | None:
-    """The target nearest to this machine's CPU; None where code can be compiled for none of it."""
+    """Return the target nearest to this machine's CPU; None if there is none."""
     return next(iter(targets_of(*_this_machine())), None)
 
 
 @cache
 def reason_against_this_machine(target: CpuTarget, extras: tuple[str, ...] = ()) -> str | None:
-    """:func:`reason_against` for the CPU of this machine."""
+    """Return :func:`reason_against` for this machine's CPU and system."""
     cpu, os = _this_machine()
     return reason_against(target, cpu, os, extras)
 
@@ -284,21 +288,25 @@ def _llvm_extra(target: CpuTarget, extra: str) -> str:
     return target.extras[extra]
 
 
-def _tells_all(words: Collection[str]) -> bool:
-    """Whether these are all the features of a CPU: Linux's list begins with its floating point.
+def _lists_all_features(words: Collection[str]) -> bool:
+    """Return True for a CPU's complete list; Linux's begins with the floating-point unit.
 
-    Windows tells a few by number, macOS none on Apple's CPUs, profiles what matters.
+    Windows reports a few features by number, macOS none on Apple's CPUs, profiles those that
+    matter.
     """
     return "fpu" in words or "fp" in words
 
 
 def _features_by_architecture(cpu: HardwareDevice) -> frozenset[str]:
-    """Features of every target that the CPU's architecture alone says it runs."""
+    """Return features of all targets that the CPU's architecture certainly runs."""
     name = cpu.architecture
     return frozenset(
         feature
         for target in TARGETS
         if name
-        and any(runs_code_for(name, each) for each in target.certain_on or (target.architecture,))
+        and any(
+            runs_code_for(name, architecture)
+            for architecture in target.certain_on or (target.architecture,)
+        )
         for feature in target.features
     )

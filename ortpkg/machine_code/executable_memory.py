@@ -1,4 +1,4 @@
-"""Code in memory that can be run: equal code once per process, for as long as somebody uses it."""
+"""Executable code in memory, mapped once per process for equal code, while anybody uses it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ortpkg.machine_code.executable_pages import CodePages, PageSource, page_sou
 
 
 class ExecutableCode:
-    """One user's hold on code in memory; use it as a context manager, or close it.
+    """A user's reference to code in memory. Use it as a context manager, or close it.
 
     Attributes:
-        address: where the code begins; at a multiple of the page size.
-        nbytes: of it.
+        address: address of the code, a multiple of the page size.
+        nbytes: length of the code.
     """
 
     def __init__(self, shared: _Shared, nbytes: int) -> None:
-        """Use :func:`map_code`."""
+        """Create a reference; call :func:`map_code` instead."""
         self._shared: _Shared | None = shared
         self.address = shared.pages.address
         self.nbytes = nbytes
 
     def another(self) -> ExecutableCode:
-        """A hold of its own on the same code. ValueError where this one is closed."""
+        """Return a second reference to the same code; ValueError if this one is closed."""
         if self._shared is None:
             raise ValueError("the code is no longer held")
         return ExecutableCode(_MAPPED.share(self._shared), self.nbytes)
 
     def close(self) -> None:
-        """Lets go of it; the last user's closing unmaps it. To close again does nothing."""
+        """Release the reference; the last one unmaps the code. Closing again does nothing."""
         shared, self._shared = self._shared, None
         if shared is not None:
             _MAPPED.release(shared)
@@ -49,22 +49,23 @@ class ExecutableCode:
 
 
 def map_code(code: bytes | memoryview, *, source: PageSource | None = None) -> ExecutableCode:
-    """A copy of code in memory that can be run, and not written.
+    """Return a copy of code in executable, read-only memory.
 
-    Nothing that happens to the file that it came from changes it.
+    Later changes of the code's file do not affect it.
 
     Args:
-        code: the bytes; whoever calls has compared them with their digest.
-        source: of pages; None: the running system.
+        code: the bytes; the caller has verified their digest.
+        source: source of pages; None for the running system.
 
-    Raises ExecutionProviderError where the system gives no such memory.
+    Raises:
+        ExecutionProviderError: if the system provides no such memory.
     """
     data = memoryview(code).cast("B")
     return ExecutableCode(_MAPPED.take(data, source), data.nbytes)
 
 
 def reason_against_code() -> str | None:
-    """Why the system lets this process run no code of ours; None where it does.
+    """Return why the system lets this process run no generated code; None if it does.
 
     Hardened systems refuse it to all processes, or to some.
     """
@@ -95,15 +96,15 @@ class _MappedCode:
         self.forget_lock()
 
     def forget_lock(self) -> None:
-        """Makes a new lock: a fork may have copied one that a thread of its parent held.
+        """Create a new lock, since a fork may have copied one that a thread of its parent held.
 
-        It may be taken again by the thread that holds it: the garbage collector closes what nobody
-        uses, wherever it runs.
+        It is reentrant, because the garbage collector may close unused code anywhere, even in the
+        thread that holds the lock.
         """
         self._lock = threading.RLock()
 
     def take(self, data: memoryview, source: PageSource | None) -> _Shared:
-        """The mapping of this code, with one user more."""
+        """Return the mapping of this code, with one more user."""
         digest = hashlib.sha256(data).digest()
         with self._lock:
             shared = self._by_digest.get(digest)
@@ -114,13 +115,13 @@ class _MappedCode:
             return shared
 
     def share(self, shared: _Shared) -> _Shared:
-        """The mapping, which somebody holds, with one user more."""
+        """Return the mapping, which is in use, with one more user."""
         with self._lock:
             shared.user_count += 1
             return shared
 
     def release(self, shared: _Shared) -> None:
-        """The mapping has one user less."""
+        """Count one user less, and unmap the code after the last."""
         with self._lock:
             shared.user_count -= 1
             if shared.user_count == 0:

@@ -1,9 +1,9 @@
-"""Pages of memory that hold code, as each operating system gives them; none is ever writable too.
+"""Pages of memory for code on each operating system; none is ever both writable and executable.
 
-All of them copy the code, so that nobody changes it by a file that it came from. Linux maps a file
-in memory alone, which has no name and can no longer be written. macOS gives pages for just-in-time
-compilers, which a thread writes while it cannot run them; Windows lets the protection of pages be
-changed.
+All of them copy the code, so that nobody can change it through its file. Linux maps a memory-only
+file, which has no name and is sealed against writes. macOS provides pages for just-in-time
+compilers, which a thread can write only while it cannot run them; Windows can change the protection
+of pages.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ _MEM_RELEASE = 0x8000
 _PAGE_READWRITE = 0x04
 _PAGE_EXECUTE_READ = 0x20
 _SEAL = "ortpkg machine code"
-#: Bytes that are mapped to see whether the system allows it; nobody calls them.
+#: Bytes that are mapped, and never called, to test whether the system allows it.
 _NO_CODE = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodePages:
-    """Pages with code: where they begin, and what gives them back, called once."""
+    """Pages with code: their address, and the function that frees them, to be called once."""
 
     address: int
     release: Callable[[], None]
 
 
 class PageSource(Protocol):
-    """An operating system, as a source of pages with code."""
+    """Source of pages with code: an operating system."""
 
     def verify(self) -> None:
-        """OSError where the system gives this process no pages for code."""
+        """Raise OSError if the system provides this process no pages for code."""
         ...
 
     def map_bytes(self, code: memoryview) -> CodePages:
-        """Pages that hold this code. OSError where the system refuses."""
+        """Return pages that contain this code; OSError if the system refuses."""
         ...
 
 
 def page_source() -> PageSource:
-    """That of the running system."""
+    """Return the page source of the running system."""
     if sys.platform == "win32":
         return WindowsPages(ctypes.WinDLL("kernel32", use_last_error=True))
     if sys.platform == "darwin":
@@ -57,14 +57,14 @@ def page_source() -> PageSource:
 
 
 class LinuxPages:
-    """Mappings of files that lie in memory alone."""
+    """Mappings of sealed, memory-only files."""
 
     def verify(self) -> None:
-        """See :class:`PageSource`."""
+        """Raise OSError if a mapping is refused; see :class:`PageSource`."""
         self._map(memoryview(_NO_CODE)).close()
 
     def map_bytes(self, code: memoryview) -> CodePages:
-        """See :class:`PageSource`."""
+        """Map a sealed file with this code; see :class:`PageSource`."""
         return _pages_of(self._map(code))
 
     @staticmethod
@@ -87,7 +87,7 @@ class MacosPages:
     """Pages for just-in-time compilers: ``MAP_JIT``."""
 
     def __init__(self, library: Any) -> None:
-        """``library`` is the C library."""
+        """Declare the functions of ``library``, the C library."""
         self._library = library
         library.mmap.restype = ctypes.c_void_p
         library.mmap.argtypes = (
@@ -102,15 +102,15 @@ class MacosPages:
         library.sys_icache_invalidate.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 
     def verify(self) -> None:
-        """See :class:`PageSource`."""
+        """Raise OSError if a mapping is refused; see :class:`PageSource`."""
         self.map_bytes(memoryview(_NO_CODE)).release()
 
     def map_bytes(self, code: memoryview) -> CodePages:
-        """See :class:`PageSource`."""
+        """Map ``MAP_JIT`` pages with this code; see :class:`PageSource`."""
         library, nbytes = self._library, code.nbytes
-        # Of such pages a thread has either leave, never both.
-        leave = 0x1 | 0x2 | 0x4  # PROT_READ, PROT_WRITE, PROT_EXEC
-        address = library.mmap(None, nbytes, leave, 0x2 | 0x1000 | _MAP_JIT, -1, 0)
+        # A thread can either write or execute such pages, never both.
+        protection = 0x1 | 0x2 | 0x4  # PROT_READ, PROT_WRITE, PROT_EXEC
+        address = library.mmap(None, nbytes, protection, 0x2 | 0x1000 | _MAP_JIT, -1, 0)
         if address in (None, _MAP_FAILED):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
@@ -124,10 +124,10 @@ class MacosPages:
 
 
 class WindowsPages:
-    """Pages whose protection is changed once they are written."""
+    """Pages whose protection is changed after they are written."""
 
     def __init__(self, kernel32: Any) -> None:
-        """``kernel32`` is that library."""
+        """Declare the functions of ``kernel32``."""
         self._kernel32 = kernel32
         kernel32.VirtualAlloc.restype = ctypes.c_void_p
         kernel32.VirtualAlloc.argtypes = (
@@ -151,11 +151,11 @@ class WindowsPages:
         )
 
     def verify(self) -> None:
-        """See :class:`PageSource`."""
+        """Raise OSError if an allocation is refused; see :class:`PageSource`."""
         self.map_bytes(memoryview(_NO_CODE)).release()
 
     def map_bytes(self, code: memoryview) -> CodePages:
-        """See :class:`PageSource`."""
+        """Allocate pages with this code; see :class:`PageSource`."""
         kernel32, nbytes = self._kernel32, code.nbytes
         address = kernel32.VirtualAlloc(None, nbytes, _MEM_COMMIT_AND_RESERVE, _PAGE_READWRITE)
         if not address:
@@ -173,7 +173,7 @@ class WindowsPages:
 
 
 def _pages_of(pages: mmap.mmap) -> CodePages:
-    import numpy as np  # where code is run it is loaded; who only verifies does without
+    import numpy as np  # imported here, since verify() does not need it
 
     address = int(np.frombuffer(pages, np.uint8).ctypes.data)
     return CodePages(address=address, release=pages.close)
@@ -199,4 +199,4 @@ def _copy(address: int, code: memoryview) -> None:
 def _last_windows_error() -> OSError:
     if sys.platform == "win32":
         return ctypes.WinError(ctypes.get_last_error())
-    return OSError("the system gives no reason")  # of a system that stands in for Windows
+    return OSError("the system gives no reason")  # in tests with a stand-in for Windows

@@ -1,7 +1,7 @@
-"""A launch plan: all that the shapes of the inputs decide of a run, found out once for each.
+"""Launch plans: everything about a run that depends on its input shapes, computed once per shapes.
 
-Every number is checked here: lengths are not below 0, nothing takes more than 63 bits, and no step
-is handed a buffer that begins behind its end.
+Every number is checked here: lengths are not negative, all numbers fit 63 bits, and no step gets a
+buffer that begins past its end.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ortpkg.shapes.expressions import Size, evaluate
 
 Shape = tuple[int, ...]
 Flags = npt.NDArray[np.bool_]
-#: No machine has so many bytes, or does so many tiles; sums of what is below pass no 63 bits.
+#: No machine has so many bytes, or does so many tiles; sums of smaller numbers fit 63 bits.
 _MOST_LENGTH = 1 << 48
 
 
 class ShapesMisfitError(RunError):
-    """A run with shapes that the program was not compiled for; other providers may take them."""
+    """A run with shapes that the program was not compiled for; other providers may accept them."""
 
 
 class OuterUse(NamedTuple):
-    """A word that is the address of an input or output: of which, and where in that it points."""
+    """A word that is an address in an input or output: its index, and the offset in it."""
 
     word: int
     which: int
@@ -48,17 +48,17 @@ class OuterUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """What a run with inputs of certain shapes needs.
+    """Everything that a run with inputs of certain shapes needs.
 
     Attributes:
-        template: the words, all but addresses.
-        outputs: shape and type of each.
-        output_nbytes: of all of them.
-        input_uses, output_uses: words to fill in at each run.
-        arena_words, arena_offsets: words that are addresses in the block, and where they point.
-        scratch_offset: where the threads' scratch memory begins in the block.
-        block_nbytes: of arena and scratch memory.
-        is_shared: whether there is enough that several threads can do at once.
+        template: the words, except addresses.
+        outputs: shape and type of each output.
+        output_nbytes: bytes of all outputs.
+        input_uses, output_uses: words to fill in for each run.
+        arena_words, arena_offsets: words that are addresses in the block, and their offsets in it.
+        scratch_offset: offset of the threads' scratch memory in the block.
+        block_nbytes: bytes of arena and scratch memory.
+        is_shared: True if several threads have enough to do.
         idle: words of this plan that are not in use.
     """
 
@@ -79,44 +79,45 @@ class LaunchPlanner:
     """Makes the launch plans of a program."""
 
     def __init__(self, program: Program, *, thread_count: int) -> None:
-        """With scratch memory for so many threads."""
+        """Plan with scratch memory for this many threads."""
         self.words = LaunchWords(program)
         self._program = program
         self._thread_count = thread_count
         self._layouts = ArenaLayouts(program.arena)
-        self._constant_nbytes = [each.nbytes for each in program.constants]
-        # decoders have dozens of caches whose sizes are declared alike
+        self._constant_nbytes = [constant.nbytes for constant in program.constants]
+        # decoders have dozens of caches that are declared with the same sizes
         self._alike_inputs = _first_alike(program.inputs)
         self._alike_outputs = _first_alike(program.outputs)
-        self._output_dtypes = [numpy_dtype(each.element_type) for each in program.outputs]
+        self._output_dtypes = [numpy_dtype(spec.element_type) for spec in program.outputs]
 
     def plan(self, shapes: Sequence[Shape], template: Words) -> LaunchPlan:
-        """The plan for inputs of these shapes.
+        """Return the plan for inputs of these shapes.
 
         Args:
-            shapes: of the inputs, in order.
-            template: the words as they are for every shape.
+            shapes: shapes of the inputs, in order.
+            template: the words that are equal for all shapes.
 
-        Raises ShapesMisfitError where they are not what the program takes, RunError where the
-        program has tiles in no whole number of waves, LimitExceededError where what follows from
-        them is more than a machine can have.
+        Raises:
+            ShapesMisfitError: if the program does not accept the shapes.
+            RunError: if the tiles of a step are not a whole number of waves.
+            LimitExceededError: if a size exceeds what any machine has.
         """
         symbols = self._symbols(shapes)
         self._verify_guards(symbols)
         words, uses = self.words, self.words.uses
         values = self._values(symbols)
         outputs = self._outputs(symbols)
-        is_there = self._steps_there(values)
-        arena_nbytes = values[words.arena_indices] * self._is_arena_used(is_there)
+        is_active = self._active_steps(values)
+        arena_nbytes = values[words.arena_indices] * self._is_arena_used(is_active)
         slots = self._slot_lengths(shapes, outputs, arena_nbytes.tolist())
         arena = self._layouts.layout_for(arena_nbytes)
         offsets = values[uses.offset]
-        filled = self._filled(template, values, is_there, slots[uses.slot] - offsets)
+        filled = self._filled(template, values, is_active, slots[uses.slot] - offsets)
         first_arena, first_constant = words.slots_of(Space.ARENA), words.slots_of(Space.CONSTANT)
         is_arena = uses.slot >= first_arena
         is_constant = (uses.slot >= first_constant) & ~is_arena
         filled[uses.word[is_constant]] += offsets[is_constant]
-        filled[words.tile_words] = values[words.tile_indices] * is_there
+        filled[words.tile_words] = values[words.tile_indices] * is_active
         filled[words.wave_words] = values[words.wave_indices]
         self._verify_waves(filled, symbols)
         shared_ps = self._share(filled, symbols)
@@ -138,7 +139,7 @@ class LaunchPlanner:
         )
 
     def wrong_indices(self, shapes: Sequence[Shape], counts: Sequence[int]) -> RunError:
-        """The error of a run with such inputs in which ``counts`` were reported."""
+        """Return the error of a run with such inputs that reported ``counts``."""
         report, count = next(
             pair for pair in zip(self._program.reports, counts, strict=True) if pair[1]
         )
@@ -150,7 +151,7 @@ class LaunchPlanner:
         )
 
     def _verify_waves(self, filled: Words, symbols: Mapping[str, int]) -> None:
-        """RunError where the tiles of a step are no whole number of waves."""
+        """Raise RunError if the tiles of a step are not a whole number of waves."""
         tiles, waves = filled[self.words.tile_words], filled[self.words.wave_words]
         rest = tiles % np.maximum(waves, 1)
         if rest.any():
@@ -161,9 +162,9 @@ class LaunchPlanner:
             )
 
     def _share(self, filled: Words, symbols: Mapping[str, int]) -> int:
-        """Fills in what the tiles and costs of steps decide; how long the shared ones take."""
+        """Fill in the words of sharing; return the time of the shared steps in picoseconds."""
         words = self.words
-        costs = np.array([_cost(each, symbols) for each in words.costs], np.int64)
+        costs = np.array([_cost(cost, symbols) for cost in words.costs], np.int64)
         sharing = share_steps(
             filled[words.tile_words],
             costs[words.cost_indices],
@@ -177,7 +178,7 @@ class LaunchPlanner:
         return sharing.shared_ps
 
     def _symbols(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """As :func:`bind_symbols`; of inputs that are declared alike, and are, one is looked at."""
+        """Return :func:`bind_symbols`, reading only one of several equal inputs."""
         inputs, first_of = self._program.inputs, self._alike_inputs
         repeated = [
             shapes[index] == shapes[first] and index != first
@@ -186,7 +187,7 @@ class LaunchPlanner:
         return bind_symbols(inputs, shapes, repeated)
 
     def _outputs(self, symbols: Mapping[str, int]) -> tuple[tuple[Shape, np.dtype[Any]], ...]:
-        """Shape and type of each output."""
+        """Return shape and type of each output."""
         shapes: list[Shape] = []
         for spec, first in zip(self._program.outputs, self._alike_outputs, strict=True):
             is_new = first == len(shapes)
@@ -199,7 +200,7 @@ class LaunchPlanner:
         outputs: Sequence[tuple[Shape, np.dtype[Any]]],
         arena_nbytes: list[int],
     ) -> Words:
-        """How many bytes each memory has that steps use, in the order of its slots."""
+        """Return the bytes of each memory that steps use, in the order of the slots."""
         _numbers([sum(arena_nbytes)])
         inputs = [
             math.prod(shape) * numpy_dtype(spec.element_type).itemsize
@@ -209,26 +210,26 @@ class LaunchPlanner:
         reports = [REPORT_NBYTES] * len(self._program.reports)
         return _numbers([*inputs, *output_nbytes, *reports, *self._constant_nbytes, *arena_nbytes])
 
-    def _steps_there(self, values: Words) -> Flags:
-        """Of each step whether all of its conditions hold."""
+    def _active_steps(self, values: Words) -> Flags:
+        """Return for each step whether all of its conditions hold."""
         conditions = self.words.conditions
         sizes = values[conditions.size]
         holds = (conditions.least <= sizes) & (sizes <= conditions.most)
-        is_there = np.ones(len(self._program.steps), bool)
-        is_there[conditions.step[~holds]] = False
-        return is_there
+        is_active = np.ones(len(self._program.steps), bool)
+        is_active[conditions.step[~holds]] = False
+        return is_active
 
-    def _is_arena_used(self, is_there: Flags) -> Flags:
-        """Of each arena buffer whether a step that is there uses it; others take no memory."""
+    def _is_arena_used(self, is_active: Flags) -> Flags:
+        """Return for each arena buffer whether an active step uses it; others take no memory."""
         uses, first = self.words.uses, self.words.slots_of(Space.ARENA)
         is_used = np.zeros(len(self._program.arena), bool)
-        is_used[uses.slot[(uses.slot >= first) & is_there[uses.step]] - first] = True
+        is_used[uses.slot[(uses.slot >= first) & is_active[uses.step]] - first] = True
         return is_used
 
-    def _filled(self, template: Words, values: Words, is_there: Flags, lengths: Words) -> Words:
-        """The words with all sizes and lengths of buffers."""
+    def _filled(self, template: Words, values: Words, is_active: Flags, lengths: Words) -> Words:
+        """Return the words with all sizes and lengths of buffers."""
         words = self.words
-        lengths = np.where(is_there[words.uses.step], lengths, 0)
+        lengths = np.where(is_active[words.uses.step], lengths, 0)
         self._verify_uses(lengths)
         filled = template.copy()
         filled[words.size_words] = values[words.size_indices]
@@ -238,7 +239,7 @@ class LaunchPlanner:
         return filled
 
     def _verify_guards(self, symbols: Mapping[str, int]) -> None:
-        """ShapesMisfitError where the code would leave a buffer for these sizes."""
+        """Raise ShapesMisfitError if the code would leave a buffer for these sizes."""
         for guard in self._program.guards:
             if _evaluated(guard.margin, symbols) < 0 and all(
                 _evaluated(size, symbols) > 0 for size in guard.axes
@@ -249,7 +250,7 @@ class LaunchPlanner:
                 )
 
     def _values(self, symbols: Mapping[str, int]) -> Words:
-        """Each different size of the program as a number."""
+        """Return each distinct size of the program as a number."""
         values = _numbers([_evaluated(size, symbols) for size in self.words.sizes])
         if (values[self.words.is_length] < 0).any():
             index = int(np.flatnonzero((values < 0) & self.words.is_length)[0])
@@ -264,16 +265,16 @@ class LaunchPlanner:
     def _verify_uses(self, lengths: Words) -> None:
         if not (lengths < 0).any():
             return
-        place = int(np.flatnonzero(lengths < 0)[0])
+        index = int(np.flatnonzero(lengths < 0)[0])
         for step in self._program.steps:
-            if place < len(step.buffers):
-                use = step.buffers[place]
+            if index < len(step.buffers):
+                use = step.buffers[index]
                 raise RunError(
                     f"step {quoted(step.name or step.kernel)} of the compiled program begins"
                     f" {-int(lengths[int(np.flatnonzero(lengths < 0)[0])])} bytes behind the end of"
                     f" {use.space.value} {use.index}"
                 )
-            place -= len(step.buffers)
+            index -= len(step.buffers)
 
     def _outer_uses(self, space: Space, count: int, offsets: Words) -> tuple[OuterUse, ...]:
         first = self.words.slots_of(space)
@@ -284,7 +285,7 @@ class LaunchPlanner:
 
 
 def _first_alike(specs: Sequence[TensorSpec]) -> list[int]:
-    """Of each tensor the number of the first one that is declared with the same sizes."""
+    """Return for each tensor the index of the first one declared with the same sizes."""
     first: dict[tuple[Size, ...], int] = {}
     return [first.setdefault(spec.shape, number) for number, spec in enumerate(specs)]
 
@@ -292,9 +293,15 @@ def _first_alike(specs: Sequence[TensorSpec]) -> list[int]:
 def bind_symbols(
     inputs: Sequence[TensorSpec], shapes: Sequence[Shape], repeated: Sequence[bool] = ()
 ) -> dict[str, int]:
-    """What each symbol of the inputs' shapes is. RunError where a shape is not what is taken.
+    """Return the value of each symbol in the inputs' shapes.
 
-    ``repeated``: of each input whether one before is declared alike and has the same shape.
+    Args:
+        inputs: declared inputs.
+        shapes: shapes of the inputs.
+        repeated: True for each input that equals an earlier one in declaration and shape.
+
+    Raises:
+        RunError: if the program does not accept a shape.
     """
     symbols: dict[str, int] = {}
     looked_at = [
@@ -305,18 +312,18 @@ def bind_symbols(
     for index, spec, shape in looked_at:
         if len(shape) != len(spec.shape):
             raise _misfit(index, spec, shape, symbols)
-        for size, given in zip(spec.shape, shape, strict=True):
+        for size, actual in zip(spec.shape, shape, strict=True):
             if isinstance(size, int):
-                if size != given:
+                if size != actual:
                     raise _misfit(index, spec, shape, symbols)
-            elif (found := size.symbol) is not None and symbols.setdefault(
-                found.name, given
-            ) != given:
+            elif (bound_symbol := size.symbol) is not None and symbols.setdefault(
+                bound_symbol.name, actual
+            ) != actual:
                 raise _misfit(index, spec, shape, symbols)
     for index, spec, shape in looked_at:
-        for size, given in zip(spec.shape, shape, strict=True):
+        for size, actual in zip(spec.shape, shape, strict=True):
             is_formula = not isinstance(size, int) and size.symbol is None
-            if is_formula and _evaluated(size, symbols) != given:
+            if is_formula and _evaluated(size, symbols) != actual:
                 raise _misfit(index, spec, shape, symbols)
     return symbols
 
@@ -366,8 +373,8 @@ def _too_large(number: int) -> LimitExceededError:
 def _misfit(
     index: int, spec: TensorSpec, shape: Shape, symbols: Mapping[str, int]
 ) -> ShapesMisfitError:
-    known = {name: value for name, value in symbols.items() if name in _names_in(spec)}
-    bound = f", where {_shown_symbols(known)}" if known else ""
+    bound_values = {name: value for name, value in symbols.items() if name in _names_in(spec)}
+    bound = f", where {_shown_symbols(bound_values)}" if bound_values else ""
     return ShapesMisfitError(
         f"input {index} ({quoted(spec.name)}) has the shape {_shown(shape)}, and the compiled"
         f" program takes {_shown(spec.shape)}{bound}"
@@ -376,14 +383,14 @@ def _misfit(
 
 def _names_in(spec: TensorSpec) -> frozenset[str]:
     return frozenset(
-        found.name
+        bound_symbol.name
         for size in spec.shape
-        if not isinstance(size, int) and (found := size.symbol) is not None
+        if not isinstance(size, int) and (bound_symbol := size.symbol) is not None
     )
 
 
 def _shown(shape: Sequence[Size]) -> str:
-    return f"[{', '.join(str(each) for each in shape)}]"
+    return f"[{', '.join(str(size) for size in shape)}]"
 
 
 def _shown_symbols(symbols: Mapping[str, int]) -> str:

@@ -1,8 +1,8 @@
-"""Where everything of a program stands in the words of a launch, found out once per program.
+"""Layout of a program in the words of a launch, computed once per program.
 
 The words are one array: the launch, the table of steps, each step's addresses and numbers, the
-status, the counters, the reports. What a run fills in are addresses; what the shapes of inputs
-decide is computed for all steps at once, by the index lists here.
+status, the counters, the reports. Addresses are filled in for each run. Numbers that depend on
+input shapes are computed for all steps at once, with the index lists here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CACHE_LINE_WORDS = 8
 
 @dataclass(slots=True)
 class _Pairs:
-    """Words, and the number that goes with each."""
+    """Words, and a number for each."""
 
     words: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -49,9 +49,9 @@ class Conditions:
     """The conditions of all steps.
 
     Attributes:
-        step: whose.
+        step: index of the step.
         size: index of the size that decides.
-        least, most: the range in which it must lie.
+        least, most: range of sizes for which the condition holds.
     """
 
     step: Words
@@ -65,12 +65,12 @@ class Uses:
     """The buffers of all steps.
 
     Attributes:
-        word: where the address stands.
-        length_word: where the length in bytes stands.
-        slot: of which memory it is: inputs, outputs, reports, constants, arena buffers, in this
+        word: index of the word with the address.
+        length_word: index of the word with the length in bytes.
+        slot: index of the memory: inputs, outputs, reports, constants, arena buffers, in this
             order.
         offset: index of the size that is the offset in it.
-        step: whose.
+        step: index of the step.
     """
 
     word: Words
@@ -84,22 +84,22 @@ class LaunchWords:
     """The words of all launches of a program.
 
     Attributes:
-        count: of words.
-        template: what is the same in each launch; kernels are offsets in the code.
-        sizes: the different sizes of the program.
-        is_length: of each size, whether it counts something, so that it must not be below 0.
-        size_words, size_indices: words that are one of these sizes.
-        tile_words, tile_indices: words that are tile counts, as one of these sizes, step by step.
-        wave_words, wave_indices: the same of tiles of a wave.
-        costs, cost_indices: the different costs of steps, and which each step has.
-        conditions: of steps.
+        count: number of words.
+        template: words that are equal in all launches; kernels are offsets in the code.
+        sizes: the distinct sizes of the program.
+        is_length: for each size, True if it counts something and must not be negative.
+        size_words, size_indices: words that are sizes, and which.
+        tile_words, tile_indices: words that are tile counts, and their sizes, step by step.
+        wave_words, wave_indices: words that are tiles of a wave, and their sizes, step by step.
+        costs, cost_indices: the distinct costs of steps, and which each step has.
+        conditions: conditions of steps.
         chunk_words, group_words, kernel_words: words that are chunks, lengths of groups, and
             addresses of kernels, step by step.
-        own_words, own_offsets: words that are addresses of bytes in the words themselves.
-        uses: the buffers of steps.
-        arena_indices, scratch_index: which sizes are the lengths of arena buffers, and of scratch.
-        status: where the status begins; the words from there on are 0 before a run.
-        reports: where the reports begin, which are the last words.
+        own_words, own_offsets: words that are addresses in the words themselves, and their offsets.
+        uses: buffers of steps.
+        arena_indices, scratch_index: sizes that are the lengths of arena buffers, and of scratch.
+        status: index of the status; the words from there on are 0 before a run.
+        reports: index of the reports, which are the last words.
     """
 
     def __init__(self, program: Program) -> None:
@@ -121,34 +121,36 @@ class LaunchWords:
         self._find_words_of_steps(program, starts)
         costs = {step.cost_ps: None for step in program.steps}
         self.costs = tuple(costs)
-        places = {cost: place for place, cost in enumerate(costs)}
-        self.cost_indices = np.array([places[each.cost_ps] for each in program.steps], np.int64)
+        cost_positions = {cost: position for position, cost in enumerate(costs)}
+        self.cost_indices = np.array(
+            [cost_positions[step.cost_ps] for step in program.steps], np.int64
+        )
         self.conditions = self._conditions_of(program.steps)
-        self.arena_indices = [self.index_of(each.nbytes) for each in program.arena]
+        self.arena_indices = [self.index_of(buffer.nbytes) for buffer in program.arena]
         self.scratch_index = self.index_of(program.scratch_nbytes)
-        self.is_length = np.array([each in self._lengths for each in range(len(self.sizes))])
+        self.is_length = np.array([index in self._lengths for index in range(len(self.sizes))])
 
     def _find_words_of_steps(self, program: Program, starts: Sequence[int]) -> None:
-        """Finds the words of all steps, whose arguments begin at ``starts``."""
-        own, sizes, tiles, waves = _Pairs(), _Pairs(), _Pairs(), _Pairs()
-        own.add(LaunchWord.STEPS, LAUNCH_WORDS * 8)
-        own.add(LaunchWord.STATUS, self.status * 8)
-        own.add(LaunchWord.COUNTERS, (self.status + STATUS_WORDS) * 8)
+        """Find the words of all steps, whose arguments begin at ``starts``."""
+        addresses, sizes, tiles, waves = _Pairs(), _Pairs(), _Pairs(), _Pairs()
+        addresses.add(LaunchWord.STEPS, LAUNCH_WORDS * 8)
+        addresses.add(LaunchWord.STATUS, self.status * 8)
+        addresses.add(LaunchWord.COUNTERS, (self.status + STATUS_WORDS) * 8)
         for number, step in enumerate(program.steps):
             row, arguments = LAUNCH_WORDS + STEP_WORDS * number, starts[number]
             numbers = arguments + len(step.buffers)
             self.template[row + _KERNEL] = program.functions[step.kernel]
             self.template[row + _CHUNK] = step.chunk
-            own.add(row + _BUFFERS, arguments * 8)
-            own.add(row + _SIZES, numbers * 8)
+            addresses.add(row + _BUFFERS, arguments * 8)
+            addresses.add(row + _SIZES, numbers * 8)
             tiles.add(row + _TILES, self.index_of(step.tile_count))
             waves.add(row + _WAVE, self.index_of(step.wave_tiles))
-            for place, size in enumerate(step.sizes):
-                sizes.add(numbers + place, self.index_of(size, is_length=False))
-            for place, use in enumerate(step.buffers):
+            for position, size in enumerate(step.sizes):
+                sizes.add(numbers + position, self.index_of(size, is_length=False))
+            for position, use in enumerate(step.buffers):
                 if use.space is Space.REPORT:
-                    own.add(arguments + place, (self.reports + use.index) * 8)
-        self.own_words, self.own_offsets = own.arrays()
+                    addresses.add(arguments + position, (self.reports + use.index) * 8)
+        self.own_words, self.own_offsets = addresses.arrays()
         self.size_words, self.size_indices = sizes.arrays()
         self.tile_words, self.tile_indices = tiles.arrays()
         self.wave_words, self.wave_indices = waves.arrays()
@@ -161,15 +163,15 @@ class LaunchWords:
         addresses, lengths = _Pairs(), _Pairs()
         for step, arguments in zip(steps, starts, strict=False):
             first_length = arguments + len(step.buffers) + len(step.sizes)
-            for place, use in enumerate(step.buffers):
-                addresses.add(arguments + place, self._slots[use.space] + use.index)
-                lengths.add(first_length + place, self.index_of(use.offset))
+            for position, use in enumerate(step.buffers):
+                addresses.add(arguments + position, self._slots[use.space] + use.index)
+                lengths.add(first_length + position, self.index_of(use.offset))
         (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
-        owners = np.repeat(np.arange(len(steps)), [len(each.buffers) for each in steps])
+        owners = np.repeat(np.arange(len(steps)), [len(owner.buffers) for owner in steps])
         return Uses(word=word, length_word=length_word, slot=slot, offset=offset, step=owners)
 
     def index_of(self, size: Size, *, is_length: bool = True) -> int:
-        """The index of a size among the sizes, where it is added if it is new."""
+        """Return the index of a size, which is added if it is new."""
         index = self._size_index.setdefault(size, len(self.sizes))
         if index == len(self.sizes):
             self.sizes.append(size)
@@ -179,15 +181,15 @@ class LaunchWords:
 
     def _conditions_of(self, steps: Sequence[Step]) -> Conditions:
         rows = [
-            (number, self.index_of(each.size), each.least, _most_of(each))
+            (number, self.index_of(condition.size), condition.least, _most_of(condition))
             for number, step in enumerate(steps)
-            for each in step.conditions
+            for condition in step.conditions
         ]
         step, size, least, most = np.array(rows, np.int64).reshape(-1, 4).T
         return Conditions(step=step, size=size, least=least, most=most)
 
     def slots_of(self, space: Space) -> int:
-        """Where the memories of a kind begin among the slots."""
+        """Return the first slot of a kind of memory."""
         return self._slots[space]
 
 
@@ -196,7 +198,7 @@ def _most_of(condition: Condition) -> int:
 
 
 def _argument_count(step: Step) -> int:
-    """How many words a step's addresses, sizes and lengths of buffers take."""
+    """Return the number of words for a step's addresses, sizes and lengths of buffers."""
     return 2 * len(step.buffers) + len(step.sizes)
 
 

@@ -1,4 +1,4 @@
-"""A compiled partition, loaded: runs of its program on arrays, with numpy alone."""
+"""A loaded partition: runs its compiled program on arrays, with only numpy."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from ortpkg.machine_code.system_waiting import wait_functions
 from ortpkg.machine_code.thread_team import ThreadTeam
 
 Array = npt.NDArray[Any]
-#: Plans kept; each has some kilobytes. The oldest goes first.
+#: Plans that are cached, some kilobytes each; the oldest is dropped first.
 _MOST_PLANS = 128
-#: Blocks of memory, and words of each plan, kept between runs: as many as runs went side by side.
+#: Blocks of memory, and words of each plan, that are kept between runs, one for each parallel run.
 _MOST_IDLE = 4
-#: Memory that takes the place of a block that was too small has that part more than is needed.
+#: A block that replaces a too small one is larger than needed by this part.
 _SPARE_PART = 16
-#: Members of enumerations are looked up slowly, which each run would do.
+#: Cached here, since looking up members of enumerations is slow.
 _HELPERS = int(LaunchWord.HELPERS)
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 class RunContext(WatchedRun, Protocol):
-    """What a run asks of its OpKernelContext."""
+    """The part of OpKernelContext that a run uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The code while it is held, and the functions by which it is entered."""
+    """The code while it is in use, and the functions that enter it."""
 
     code: ExecutableCode
     run: Callable[[int, int], int]
@@ -61,7 +61,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Block:
-    """Arena and scratch memory of one run at a time."""
+    """Arena and scratch memory, for one run at a time."""
 
     memory: npt.NDArray[np.uint8]
     address: int
@@ -69,7 +69,7 @@ class _Block:
 
 
 class _Launch:
-    """Words of one run at a time, for one plan."""
+    """Words of a plan, for one run at a time."""
 
     __slots__ = ("_block_address", "_memory", "address", "counters", "view", "words")
 
@@ -86,11 +86,11 @@ class _Launch:
 
     @property
     def helpers(self) -> int:
-        """How many workers are inside of the run."""
+        """Number of workers inside the run."""
         return int(self.view[_HELPERS])
 
     def use(self, block: _Block, plan: LaunchPlan) -> None:
-        """Has arena and scratch memory in this block."""
+        """Place arena and scratch memory in this block."""
         if self._block_address != block.address:
             self.words[plan.arena_words] = block.address + plan.arena_offsets
             self.words[LaunchWord.SCRATCH] = block.address + plan.scratch_offset
@@ -98,7 +98,7 @@ class _Launch:
 
 
 class LoadedProgram:
-    """A program with its code and constants. Thread-safe: runs go side by side."""
+    """A program with its code and constants. Thread-safe: runs may overlap."""
 
     def __init__(
         self,
@@ -107,16 +107,18 @@ class LoadedProgram:
         constants: Mapping[str, bytes | memoryview | Array],
         team: ThreadTeam,
     ) -> None:
-        """Takes over ``code``, which it closes when it is closed itself.
+        """Take over ``code``, which :meth:`close` closes.
 
         Args:
-            program: verified, as programs are that were read.
-            code: the program's, mapped.
-            constants: part → its bytes; those are used where they lie, if they are aligned.
-            team: of the session.
+            program: a verified program.
+            code: its mapped code.
+            constants: part → its bytes, used in place if they are aligned.
+            team: threads of the session.
 
-        Raises EpContextError where code or constants are not the program's, or this machine does
-        not run its target.
+        Raises:
+            EpContextError: if code or constants are not the program's, or this machine does not run
+                its
+                target.
         """
         verify_target(program)
         _verify_code(program, code)
@@ -129,9 +131,9 @@ class LoadedProgram:
             _FUNCTION(code.address + program.functions[LEAD_FUNCTION]),
         )
         self._planner = LaunchPlanner(program, thread_count=team.thread_count)
-        self._dtypes = [numpy_dtype(each.element_type) for each in program.inputs]
+        self._dtypes = [numpy_dtype(spec.element_type) for spec in program.inputs]
         self._constants = [
-            _constant(constants, each.part, each.nbytes) for each in program.constants
+            _constant(constants, constant.part, constant.nbytes) for constant in program.constants
         ]
         self._mapped = MappedParts(array for array, _ in self._constants)
         self._template = self._make_template(code.address)
@@ -140,16 +142,18 @@ class LoadedProgram:
         self._blocks: list[_Block] = []
 
     def compute(self, inputs: Sequence[Any], context: RunContext) -> list[Array]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+        """Run the program on arrays in the order of its inputs; return new arrays for its outputs.
 
-        Raises RunError for arrays that the program does not take, EpContextError where the file
-        that constants lie in became shorter, and what ``context`` raises where the run is to end.
+        Raises:
+            RunError: if the program does not accept the arrays.
+            EpContextError: if the file with the constants became shorter.
+            Exception: anything that ``context`` raises to end the run.
         """
         entry = self._entry
         if entry is None:
             raise RunError("the compiled program was closed")
         self._mapped.verify_length(ep_name=LLVM_EP)
-        plan = self._plans.get(tuple([each.shape for each in inputs]))
+        plan = self._plans.get(tuple([array.shape for array in inputs]))
         if plan is None:
             plan = self._new_plan(inputs)
         arrays = self._fitting(inputs)
@@ -160,10 +164,10 @@ class LoadedProgram:
         try:
             launch.use(block, plan)
             view = launch.view
-            addresses = [address_of(each) for each in arrays]
+            addresses = [address_of(array) for array in arrays]
             for word, which, offset in plan.input_uses:
                 view[word] = addresses[which] + offset
-            addresses = [address_of(each) for each in outputs]
+            addresses = [address_of(array) for array in outputs]
             for word, which, offset in plan.output_uses:
                 view[word] = addresses[which] + offset
             launch.counters.fill(0)
@@ -175,7 +179,7 @@ class LoadedProgram:
             if outcome:
                 raise _failure(outcome, view[self._status + FAILED_ACCESS])
             if any(reported := view[self._planner.words.reports :]):
-                shapes = [each.shape for each in arrays]
+                shapes = [array.shape for array in arrays]
                 raise self._planner.wrong_indices(shapes, reported.tolist())
         finally:
             _keep(self._blocks, block)
@@ -184,7 +188,7 @@ class LoadedProgram:
         return outputs
 
     def close(self) -> None:
-        """Lets go of the code and of memory, as soon as no run needs them."""
+        """Release code and memory as soon as no run needs them."""
         self._entry = None
         self._plans.clear()
         self._blocks.clear()
@@ -211,7 +215,7 @@ class LoadedProgram:
                 f"the compiled program takes {len(self._dtypes)} inputs, and was given"
                 f" {len(inputs)}"
             )
-        shapes = tuple([tuple(each.shape) for each in inputs])
+        shapes = tuple([tuple(array.shape) for array in inputs])
         plan = self._planner.plan(shapes, self._template)
         while len(self._plans) >= _MOST_PLANS:
             for oldest in list(self._plans)[:1]:
@@ -220,25 +224,25 @@ class LoadedProgram:
         return plan
 
     def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
-        """The inputs, copied where they do not lie in memory as the code reads them."""
+        """Return the inputs, copied unless their memory layout is the one that the code reads."""
         fitting = []
         for index, dtype in enumerate(self._dtypes):
-            each = inputs[index]
-            if each.dtype is not dtype and each.dtype != dtype:
+            array = inputs[index]
+            if array.dtype is not dtype and array.dtype != dtype:
                 raise self._wrong_type(inputs)
-            flags = each.flags
+            flags = array.flags
             if flags.c_contiguous and flags.aligned:
-                fitting.append(each)
+                fitting.append(array)
             else:
-                fitting.append(np.array(each, order="C", copy=True))
+                fitting.append(np.array(array, order="C", copy=True))
         return fitting
 
     def _wrong_type(self, inputs: Sequence[Any]) -> RunError:
-        for index, (each, dtype) in enumerate(zip(inputs, self._dtypes, strict=True)):
-            if each.dtype != dtype:
+        for index, (array, dtype) in enumerate(zip(inputs, self._dtypes, strict=True)):
+            if array.dtype != dtype:
                 name = self._program.inputs[index].name
                 return RunError(
-                    f"input {index} ({quoted(name)}) has elements of type {each.dtype}, and the"
+                    f"input {index} ({quoted(name)}) has elements of type {array.dtype}, and the"
                     f" compiled program takes {dtype}"
                 )
         raise AssertionError("all inputs have the right type")
@@ -254,7 +258,7 @@ class LoadedProgram:
         try:
             outputs = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
             return outputs, self._take_block(plan.block_nbytes)
-        except (MemoryError, ValueError) as error:  # numpy's word for more than it can address
+        except (MemoryError, ValueError) as error:  # numpy raises ValueError for huge shapes
             raise LimitExceededError(
                 f"the compiled program needs {plan.output_nbytes + plan.block_nbytes} bytes for"
                 " these shapes, which this machine does not give",
@@ -269,7 +273,7 @@ class LoadedProgram:
         else:
             if block.nbytes >= nbytes:
                 return block
-            # sizes that grow, as caches do, would take new memory at each run
+            # growing sizes, such as caches, would need new memory in each run
             nbytes += nbytes // _SPARE_PART
         memory, address = aligned_block(nbytes)
         return _Block(memory, address, nbytes)
@@ -289,7 +293,7 @@ class LoadedProgram:
 
 
 def verify_target(program: Program) -> None:
-    """Raises EpContextError, which names what is missing, where this machine runs no such code."""
+    """Raise EpContextError, naming what is missing, if this machine cannot run such code."""
     try:
         target = target_named(program.target)
     except UsageError as error:
@@ -317,7 +321,7 @@ def _verify_code(program: Program, code: ExecutableCode) -> None:
 def _constant(
     constants: Mapping[str, bytes | memoryview | Array], part: str, nbytes: int
 ) -> tuple[Array, int]:
-    """The bytes of a constant, aligned, with their address."""
+    """Return the aligned bytes of a constant, and their address."""
     if part not in constants:
         raise EpContextError(
             f"the context has no part {quoted(part)}, which its program needs", ep_name=LLVM_EP

@@ -1,4 +1,4 @@
-"""A program: which compiled functions run in which order on which buffers, as data.
+"""Programs as data: which compiled functions run in which order on which buffers.
 
 Sizes are numbers, or expressions over the symbols of the inputs' shapes; a dimension of an input
 that is a bare symbol binds it. Nothing is checked here.
@@ -14,17 +14,17 @@ from ortpkg.graph.types import ElementType
 from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.shapes.expressions import Size
 
-#: Alignment of the arena, of what lies in it and of scratch memory, in bytes: a cache line, and the
-#: widest vectors.
+#: Alignment of the arena, its buffers, and scratch memory, in bytes: a cache line, and the widest
+#: vectors.
 ALIGNMENT = 64
-#: Of an :class:`IndexReport`.
+#: Size of an :class:`IndexReport`.
 REPORT_NBYTES = 8
-#: What a step is taken to cost of which nothing is known: a millisecond.
+#: Assumed cost of a step without an estimate: a millisecond.
 LONG_PS = 10**9
 
 
 class Space(Enum):
-    """What kind of memory a buffer lies in."""
+    """Kinds of memory that buffers are in."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -38,9 +38,9 @@ class TensorSpec:
     """An input or output of the program: a C-contiguous tensor.
 
     Attributes:
-        element_type: of its elements.
+        element_type: type of its elements.
         shape: a size for each dimension.
-        name: in the model, for messages; programs are called by position.
+        name: name in the model, for messages; programs are called by position.
     """
 
     element_type: ElementType
@@ -50,13 +50,12 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferUse:
-    """The memory that a step hands to its kernel as one buffer.
+    """Memory that a step passes to its kernel as one buffer.
 
     Attributes:
-        space: which kind.
-        index: which of that kind: of the program's inputs, outputs, reports, constants or arena
-            buffers.
-        offset: bytes from its start; the kernel gets the rest of it.
+        space: kind of memory.
+        index: index among the program's inputs, outputs, reports, constants or arena buffers.
+        offset: bytes from its start; the kernel gets the rest.
     """
 
     space: Space
@@ -66,12 +65,11 @@ class BufferUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """For which sizes a step is there.
+    """Range of a size for which a step runs.
 
     Attributes:
-        size: what decides.
-        least, most: the range in which it must lie, both included; most is None where there is no
-            upper limit.
+        size: the size that decides.
+        least, most: bounds, both included; most is None if there is no upper bound.
     """
 
     size: Size
@@ -85,20 +83,21 @@ class Step:
 
     Attributes:
         kernel: name of a function of the program.
-        buffers: what it gets, in the order of its parameters.
-        sizes: the numbers that it gets, in the order of its parameters. The lengths of its buffers
-            follow them by themselves.
-        tile_count: how many tiles it has; each may be computed by any thread, at any time where
-            they do not come in waves. With 0
-            the step does nothing.
-        wave_tiles: how many tiles one wave has: tiles of it need what the wave before has written.
-            0: there are no waves.
-        chunk: how many tiles a thread takes at once, where there are no waves.
-        name: the nodes that it computes, for people.
-        cost_ps: an estimate of how long all its tiles take one thread, in picoseconds, by which
-            the launch plan decides whether to share it; results do not depend on it.
-        conditions: the step does nothing where one of them does not hold. So a program has several
-            versions of an operation, of which the sizes choose one.
+        buffers: buffers in the order of the kernel's parameters.
+        sizes: numbers in the order of the kernel's parameters. The lengths of its buffers follow
+            them
+            automatically.
+        tile_count: number of tiles; any thread may compute each, at any time unless they come in
+            waves. With 0 the step does nothing.
+        wave_tiles: number of tiles in one wave, which need the output of the wave before; 0 for no
+            waves.
+        chunk: number of tiles that a thread takes at once, without waves.
+        name: names of the nodes that it computes, for people.
+        cost_ps: estimated time of all its tiles on one thread, in picoseconds. The launch plan uses
+            it
+            to decide whether to share the step; results do not depend on it.
+        conditions: conditions that must all hold for the step to run. So a program can have several
+            versions of an operation, chosen by the sizes.
     """
 
     kernel: str
@@ -117,9 +116,10 @@ class ArenaBuffer:
     """Memory for a value between steps.
 
     Attributes:
-        nbytes: how much.
-        first_step, last_step: the steps, both included, between which its content counts; outside
-            of them other buffers may lie in the same bytes.
+        nbytes: number of bytes.
+        first_step, last_step: first and last step that need its content; at other steps, other
+            buffers
+            may use the same bytes.
     """
 
     nbytes: Size
@@ -129,11 +129,11 @@ class ArenaBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantSpec:
-    """A constant: weights, packed as the kernels want them.
+    """A constant: weights, packed for the kernels.
 
     Attributes:
-        part: the part of the context that has its bytes, for all programs of a context.
-        nbytes: how many there are.
+        part: name of the context's part with its bytes, for all programs of a context.
+        nbytes: number of bytes.
     """
 
     part: str
@@ -144,11 +144,11 @@ class ConstantSpec:
 class IndexReport:
     """One i64 of a run in which a step counts the indices that are out of range.
 
-    It is 0 before a run. Where it is not after one, the outputs are wrong, and the run fails.
+    It is 0 before a run. If it is not 0 after one, the outputs are wrong, and the run fails.
 
     Attributes:
-        node: whose indices they are, for messages.
-        size: of the axis that they point into.
+        node: name of the node with the indices, for messages.
+        size: size of the axis that they index.
     """
 
     node: str
@@ -157,11 +157,11 @@ class IndexReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What sizes must satisfy for the code to stay within its buffers.
+    """Condition on sizes for the code to stay within its buffers.
 
     Attributes:
-        axes: how far loops count; where one of them is 0, nothing is asked.
-        margin: must not be below 0.
+        axes: sizes of the loops; if one of them is 0, the guard holds.
+        margin: size that must not be negative.
     """
 
     axes: tuple[Size, ...]
@@ -170,23 +170,24 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a compiled partition does, beside its code and its constants.
+    """The work of a compiled partition, besides its code and constants.
 
     Attributes:
-        target: name of the CPU target that the code is for.
-        abi_version: how the code is called; :data:`ABI_VERSION`.
-        inputs, outputs: of the partition, in its order.
-        constants: what steps read.
+        target: name of the CPU target of the code.
+        abi_version: version of the calling interface; :data:`ABI_VERSION`.
+        inputs, outputs: tensors of the partition, in its order.
+        constants: constants that steps read.
         arena: memory between steps.
-        steps: in the order in which they run.
-        reports: what steps report of the values that they see.
-        scratch_nbytes: memory that each thread needs for itself while it runs a kernel.
-        functions: where kernels and the executor begin in the code, in bytes.
-        guards: what is asked of the sizes before a run; shapes that a model declares equal may
-            differ when it runs.
-        is_checked: the code checks each access to a buffer.
-        code_nbytes: of the code.
-        extras: CPU features beyond those of the target that the code uses (``"avx512_vnni"``).
+        steps: steps in the order in which they run.
+        reports: reports of steps about the values that they read.
+        scratch_nbytes: memory that each thread needs while it runs a kernel.
+        functions: offsets of kernels and executor in the code, in bytes.
+        guards: conditions on sizes, checked before a run; sizes that a model declares equal may
+            differ
+            when it runs.
+        is_checked: True if the code checks each access to a buffer.
+        code_nbytes: length of the code.
+        extras: CPU features beyond the target's that the code uses (``"avx512_vnni"``).
     """
 
     target: str

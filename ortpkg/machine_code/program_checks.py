@@ -1,7 +1,7 @@
-"""Verifies a program: whatever its sizes turn out to be, it names nothing that is not there.
+"""Verifies a program: for any sizes, it refers only to things that exist.
 
-What depends on the sizes of a run, such as an offset within a buffer, is checked when they are
-known.
+Conditions that depend on the sizes of a run, such as an offset within a buffer, are checked when
+these are known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOT_IN_MEMORY = frozenset({ElementType.UNDEFINED, ElementType.STRING})
 
 
 def verify_program(program: Program) -> None:
-    """Raises EpContextError for a program that could not be run as it says; it names the place."""
+    """Raise EpContextError, naming the part at fault, for a program that could not run."""
     _verify_code(program)
     for kind, specs in (("input", program.inputs), ("output", program.outputs)):
         _bound(len(specs), _MOST_TENSORS, f"{kind}s")
@@ -70,12 +70,12 @@ def verify_program(program: Program) -> None:
 
 
 def bound_symbols(inputs: Iterable[TensorSpec]) -> frozenset[str]:
-    """Names of the symbols that the shapes of inputs bind: those that are a dimension alone."""
+    """Return the names of symbols that input shapes bind: those that are a whole dimension."""
     return frozenset(
-        found.name
+        bound_symbol.name
         for spec in inputs
         for size in spec.shape
-        if not isinstance(size, int) and (found := size.symbol) is not None
+        if not isinstance(size, int) and (bound_symbol := size.symbol) is not None
     )
 
 
@@ -112,10 +112,12 @@ def _verify_code(program: Program) -> None:
             _fail(f"it has no function {quoted(needed)}")
 
 
-def _verify_tensor(spec: TensorSpec, place: str) -> None:
+def _verify_tensor(spec: TensorSpec, subject: str) -> None:
     if spec.element_type in _NOT_IN_MEMORY:
-        _fail(f"{place} has elements of type {spec.element_type.name.lower()}, which no code reads")
-    _bound(len(spec.shape), MOST_DIMENSIONS, f"dimensions in {place}")
+        _fail(
+            f"{subject} has elements of type {spec.element_type.name.lower()}, which no code reads"
+        )
+    _bound(len(spec.shape), MOST_DIMENSIONS, f"dimensions in {subject}")
 
 
 def _verify_memory(program: Program, bound: frozenset[str]) -> None:
@@ -133,31 +135,31 @@ def _verify_memory(program: Program, bound: frozenset[str]) -> None:
 
 
 def _verify_step(program: Program, step: Step, index: int, bound: frozenset[str]) -> None:
-    place = f"step {index}"
+    subject = f"step {index}"
     if step.kernel not in program.functions or step.kernel in EXECUTOR_FUNCTIONS:
-        _fail(f"{place} calls {quoted(step.kernel)}, which is no kernel of its code")
+        _fail(f"{subject} calls {quoted(step.kernel)}, which is no kernel of its code")
     if not 1 <= step.chunk <= MOST_NUMBER:
-        _fail(f"{place} has chunks of {step.chunk} tiles, not of 1 or more")
+        _fail(f"{subject} has chunks of {step.chunk} tiles, not of 1 or more")
     if len(step.name) > _LONGEST_STEP_NAME:
-        _fail(f"the name of {place} has more than {_LONGEST_STEP_NAME} characters")
-    _bound(len(step.buffers), _MOST_BUFFERS_OF_STEP, f"buffers in {place}")
-    _bound(len(step.sizes), _MOST_SIZES_OF_STEP, f"sizes in {place}")
-    _verify_size(step.tile_count, bound, f"tile count of {place}")
-    _verify_size(step.wave_tiles, bound, f"wave of {place}")
-    _verify_size(step.cost_ps, bound, f"cost of {place}")
+        _fail(f"the name of {subject} has more than {_LONGEST_STEP_NAME} characters")
+    _bound(len(step.buffers), _MOST_BUFFERS_OF_STEP, f"buffers in {subject}")
+    _bound(len(step.sizes), _MOST_SIZES_OF_STEP, f"sizes in {subject}")
+    _verify_size(step.tile_count, bound, f"tile count of {subject}")
+    _verify_size(step.wave_tiles, bound, f"wave of {subject}")
+    _verify_size(step.cost_ps, bound, f"cost of {subject}")
     for size in step.sizes:
-        _verify_symbols(size, bound, f"sizes of {place}")
+        _verify_symbols(size, bound, f"sizes of {subject}")
         if isinstance(size, int) and not -MOST_NUMBER <= size <= MOST_NUMBER:
-            _fail(f"{place} has the size {size}, which takes more than 64 bits")
-    _bound(len(step.conditions), _MOST_CONDITIONS_OF_STEP, f"conditions in {place}")
+            _fail(f"{subject} has the size {size}, which takes more than 64 bits")
+    _bound(len(step.conditions), _MOST_CONDITIONS_OF_STEP, f"conditions in {subject}")
     for condition in step.conditions:
-        _verify_size(condition.size, bound, f"condition of {place}")
-        _verify_number(condition.least, f"condition of {place}")
+        _verify_size(condition.size, bound, f"condition of {subject}")
+        _verify_number(condition.least, f"condition of {subject}")
         if condition.most is not None:
-            _verify_number(condition.most, f"condition of {place}")
+            _verify_number(condition.most, f"condition of {subject}")
     for use in step.buffers:
         _verify_use(program, use, index)
-        _verify_size(use.offset, bound, f"offset of a buffer of {place}")
+        _verify_size(use.offset, bound, f"offset of a buffer of {subject}")
 
 
 def _verify_use(program: Program, use: BufferUse, index: int) -> None:
@@ -195,20 +197,23 @@ def _uses(steps: Iterable[Step]) -> Iterator[BufferUse]:
         yield from step.buffers
 
 
-def _verify_size(size: Size, bound: frozenset[str], place: str) -> None:
+def _verify_size(size: Size, bound: frozenset[str], subject: str) -> None:
     if isinstance(size, int):
-        _verify_number(size, place)
-    _verify_symbols(size, bound, place)
+        _verify_number(size, subject)
+    _verify_symbols(size, bound, subject)
 
 
-def _verify_number(number: int, place: str) -> None:
+def _verify_number(number: int, subject: str) -> None:
     if not 0 <= number <= MOST_NUMBER:
-        _fail(f"the {place} is {number}, not a size from 0 to {MOST_NUMBER}")
+        _fail(f"the {subject} is {number}, not a size from 0 to {MOST_NUMBER}")
 
 
-def _verify_symbols(size: Size, bound: frozenset[str], place: str) -> None:
+def _verify_symbols(size: Size, bound: frozenset[str], subject: str) -> None:
     if isinstance(size, int):
         return
-    for found in sorted(symbols_of(size), key=lambda each: each.name):
-        if found.name not in bound:
-            _fail(f"the {place} needs the size {quoted(found.name)}, which no input's shape gives")
+    for free_symbol in sorted(symbols_of(size), key=lambda named: named.name):
+        if free_symbol.name not in bound:
+            _fail(
+                f"the {subject} needs the size {quoted(free_symbol.name)}, which no input's shape"
+                " gives"
+            )

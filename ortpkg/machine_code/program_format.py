@@ -1,7 +1,7 @@
-"""Programs as JSON, strict and bounded: what a stranger wrote is refused with the place and reason.
+"""Programs as JSON, strict and bounded: untrusted data is refused with JSON pointer and reason.
 
-The keys are the names of the dataclasses of :mod:`ortpkg.machine_code.program`, every one of them
-given; sizes stand as :mod:`ortpkg.machine_code.size_format` writes them.
+The keys are the names of the dataclasses of :mod:`ortpkg.machine_code.program`, all of them
+required; :mod:`ortpkg.machine_code.size_format` describes sizes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _KEYS = (
 
 
 def dump_program(program: Program) -> bytes:
-    """The program as JSON; equal programs give equal bytes, and :func:`load_program` reads them."""
+    """Return the program as JSON for :func:`load_program`; equal programs give equal bytes."""
     document = {
         "form": _FORM,
         "target": program.target,
@@ -67,37 +67,40 @@ def dump_program(program: Program) -> bytes:
         "is_checked": program.is_checked,
         "code_nbytes": program.code_nbytes,
         "scratch_nbytes": size_to_json(program.scratch_nbytes),
-        "inputs": [_tensor_to_json(each) for each in program.inputs],
-        "outputs": [_tensor_to_json(each) for each in program.outputs],
-        "constants": [{"part": each.part, "nbytes": each.nbytes} for each in program.constants],
+        "inputs": [_tensor_to_json(spec) for spec in program.inputs],
+        "outputs": [_tensor_to_json(spec) for spec in program.outputs],
+        "constants": [
+            {"part": constant.part, "nbytes": constant.nbytes} for constant in program.constants
+        ],
         "arena": [
             {
-                "nbytes": size_to_json(each.nbytes),
-                "first_step": each.first_step,
-                "last_step": each.last_step,
+                "nbytes": size_to_json(buffer.nbytes),
+                "first_step": buffer.first_step,
+                "last_step": buffer.last_step,
             }
-            for each in program.arena
+            for buffer in program.arena
         ],
         "functions": dict(sorted(program.functions.items())),
         "guards": [
             {
-                "axes": [size_to_json(size) for size in each.axes],
-                "margin": size_to_json(each.margin),
+                "axes": [size_to_json(size) for size in guard.axes],
+                "margin": size_to_json(guard.margin),
             }
-            for each in program.guards
+            for guard in program.guards
         ],
         "reports": [
-            {"node": each.node, "size": size_to_json(each.size)} for each in program.reports
+            {"node": report.node, "size": size_to_json(report.size)} for report in program.reports
         ],
-        "steps": [_step_to_json(each) for each in program.steps],
+        "steps": [_step_to_json(step) for step in program.steps],
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def load_program(data: bytes) -> Program:
-    """The program that :func:`dump_program` wrote, verified.
+    """Return the verified program that :func:`dump_program` wrote.
 
-    EpContextError where it is none, or could not be run as it says: it names the place.
+    Raises:
+        EpContextError: names the JSON pointer at fault, if it is no program or could not run.
     """
     try:
         document = parse_document(data, document=_DOCUMENT, limits=_LIMITS)
@@ -108,19 +111,19 @@ def load_program(data: bytes) -> Program:
         _fail("/form", f"is {form}; this version of ortpkg reads {_FORM}")
     program = Program(
         target=reader.text("target"),
-        extras=reader.each("extras", _text),
+        extras=reader.items("extras", _text),
         abi_version=reader.number("abi_version"),
         is_checked=reader.flag("is_checked"),
         code_nbytes=reader.number("code_nbytes"),
         scratch_nbytes=reader.size("scratch_nbytes"),
-        inputs=reader.each("inputs", _tensor),
-        outputs=reader.each("outputs", _tensor),
-        constants=reader.each("constants", _constant),
-        arena=reader.each("arena", _arena_buffer),
+        inputs=reader.items("inputs", _tensor),
+        outputs=reader.items("outputs", _tensor),
+        constants=reader.items("constants", _constant),
+        arena=reader.items("arena", _arena_buffer),
         functions=reader.offsets("functions"),
-        guards=reader.each("guards", _guard),
-        reports=reader.each("reports", _report),
-        steps=reader.each("steps", _step),
+        guards=reader.items("guards", _guard),
+        reports=reader.items("reports", _report),
+        steps=reader.items("steps", _step),
     )
     verify_program(program)
     return program
@@ -130,7 +133,7 @@ def _tensor_to_json(spec: TensorSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
         "element_type": spec.element_type.name.lower(),
-        "shape": [size_to_json(each) for each in spec.shape],
+        "shape": [size_to_json(size) for size in spec.shape],
     }
 
 
@@ -139,43 +142,45 @@ def _step_to_json(step: Step) -> dict[str, Any]:
         "name": step.name,
         "kernel": step.kernel,
         "buffers": [
-            {"space": each.space.value, "index": each.index, "offset": size_to_json(each.offset)}
-            for each in step.buffers
+            {"space": use.space.value, "index": use.index, "offset": size_to_json(use.offset)}
+            for use in step.buffers
         ],
-        "sizes": [size_to_json(each) for each in step.sizes],
+        "sizes": [size_to_json(size) for size in step.sizes],
         "tile_count": size_to_json(step.tile_count),
         "wave_tiles": size_to_json(step.wave_tiles),
         "chunk": step.chunk,
         "cost_ps": size_to_json(step.cost_ps),
         "conditions": [
-            {"size": size_to_json(each.size), "least": each.least, "most": each.most}
-            for each in step.conditions
+            {"size": size_to_json(condition.size), "least": condition.least, "most": condition.most}
+            for condition in step.conditions
         ],
     }
 
 
-def _fail(place: str, what: str) -> NoReturn:
-    raise EpContextError(f"the {_DOCUMENT} is wrong at {quoted(place)}: it {what}", ep_name=LLVM_EP)
+def _fail(pointer: str, what: str) -> NoReturn:
+    raise EpContextError(
+        f"the {_DOCUMENT} is wrong at {quoted(pointer)}: it {what}", ep_name=LLVM_EP
+    )
 
 
 class _Fields:
-    """The members of one object, which are these and no others; each is read as what it must be."""
+    """The members of an object with exactly these keys; each is read as its type."""
 
-    def __init__(self, value: object, place: str, keys: tuple[str, ...]) -> None:
+    def __init__(self, value: object, pointer: str, keys: tuple[str, ...]) -> None:
         if not isinstance(value, dict):
-            _fail(place, "is no object")
+            _fail(pointer, "is no object")
         if unknown := sorted(value.keys() - set(keys)):
-            _fail(place, f"has the unknown key {quoted(unknown[0])}")
+            _fail(pointer, f"has the unknown key {quoted(unknown[0])}")
         if missing := [key for key in keys if key not in value]:
-            _fail(place, f"lacks the key {quoted(missing[0])}")
+            _fail(pointer, f"lacks the key {quoted(missing[0])}")
         self._value: dict[str, Any] = value
-        self._place = place
+        self._pointer = pointer
 
     def text(self, key: str) -> str:
-        return _text(self._value[key], f"{self._place}/{key}")
+        return _text(self._value[key], f"{self._pointer}/{key}")
 
     def number(self, key: str) -> int:
-        return _number(self._value[key], f"{self._place}/{key}")
+        return _number(self._value[key], f"{self._pointer}/{key}")
 
     def number_or_none(self, key: str) -> int | None:
         return None if self._value[key] is None else self.number(key)
@@ -183,63 +188,63 @@ class _Fields:
     def flag(self, key: str) -> bool:
         value = self._value[key]
         if not isinstance(value, bool):
-            _fail(f"{self._place}/{key}", "is neither true nor false")
+            _fail(f"{self._pointer}/{key}", "is neither true nor false")
         return value
 
     def size(self, key: str) -> Size:
-        return _size(self._value[key], f"{self._place}/{key}")
+        return _size(self._value[key], f"{self._pointer}/{key}")
 
-    def each(self, key: str, read: Callable[[object, str], ValueT]) -> tuple[ValueT, ...]:
-        value, place = self._value[key], f"{self._place}/{key}"
+    def items(self, key: str, read: Callable[[object, str], ValueT]) -> tuple[ValueT, ...]:
+        value, pointer = self._value[key], f"{self._pointer}/{key}"
         if not isinstance(value, list):
-            _fail(place, "is no list")
-        return tuple(read(each, f"{place}/{index}") for index, each in enumerate(value))
+            _fail(pointer, "is no list")
+        return tuple(read(item, f"{pointer}/{index}") for index, item in enumerate(value))
 
     def offsets(self, key: str) -> Mapping[str, int]:
-        value, place = self._value[key], f"{self._place}/{key}"
+        value, pointer = self._value[key], f"{self._pointer}/{key}"
         if not isinstance(value, dict):
-            _fail(place, "is no object")
-        return MappingProxyType({name: _number(value[name], f"{place}/{name}") for name in value})
+            _fail(pointer, "is no object")
+        return MappingProxyType({name: _number(value[name], f"{pointer}/{name}") for name in value})
 
 
-def _text(value: object, place: str) -> str:
+def _text(value: object, pointer: str) -> str:
     if not isinstance(value, str):
-        _fail(place, "is no text")
+        _fail(pointer, "is no text")
     return value
 
 
-def _number(value: object, place: str) -> int:
+def _number(value: object, pointer: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        _fail(place, "is no whole number")
+        _fail(pointer, "is no whole number")
     return value
 
 
-def _size(value: object, place: str) -> Size:
+def _size(value: object, pointer: str) -> Size:
     try:
         return size_from_json(value)
     except ValueError as error:
-        _fail(place, str(error))
+        _fail(pointer, str(error))
 
 
-def _tensor(value: object, place: str) -> TensorSpec:
-    reader = _Fields(value, place, ("name", "element_type", "shape"))
+def _tensor(value: object, pointer: str) -> TensorSpec:
+    reader = _Fields(value, pointer, ("name", "element_type", "shape"))
     written = reader.text("element_type")
     if written != written.lower() or written.upper() not in ElementType.__members__:
-        _fail(f"{place}/element_type", f"is {quoted(written)}, which is no element type")
+        _fail(f"{pointer}/element_type", f"is {quoted(written)}, which is no element type")
     return TensorSpec(
         name=reader.text("name"),
         element_type=ElementType[written.upper()],
-        shape=reader.each("shape", _size),
+        shape=reader.items("shape", _size),
     )
 
 
-def _constant(value: object, place: str) -> ConstantSpec:
-    reader = _Fields(value, place, ("part", "nbytes"))
+def _constant(value: object, pointer: str) -> ConstantSpec:
+    reader = _Fields(value, pointer, ("part", "nbytes"))
     return ConstantSpec(part=reader.text("part"), nbytes=reader.number("nbytes"))
 
 
-def _arena_buffer(value: object, place: str) -> ArenaBuffer:
-    reader = _Fields(value, place, ("nbytes", "first_step", "last_step"))
+def _arena_buffer(value: object, pointer: str) -> ArenaBuffer:
+    reader = _Fields(value, pointer, ("nbytes", "first_step", "last_step"))
     return ArenaBuffer(
         nbytes=reader.size("nbytes"),
         first_step=reader.number("first_step"),
@@ -247,31 +252,31 @@ def _arena_buffer(value: object, place: str) -> ArenaBuffer:
     )
 
 
-def _guard(value: object, place: str) -> Guard:
-    reader = _Fields(value, place, ("axes", "margin"))
-    return Guard(axes=reader.each("axes", _size), margin=reader.size("margin"))
+def _guard(value: object, pointer: str) -> Guard:
+    reader = _Fields(value, pointer, ("axes", "margin"))
+    return Guard(axes=reader.items("axes", _size), margin=reader.size("margin"))
 
 
-def _report(value: object, place: str) -> IndexReport:
-    reader = _Fields(value, place, ("node", "size"))
+def _report(value: object, pointer: str) -> IndexReport:
+    reader = _Fields(value, pointer, ("node", "size"))
     return IndexReport(node=reader.text("node"), size=reader.size("size"))
 
 
 _SPACES = {space.value: space for space in Space}
 
 
-def _buffer_use(value: object, place: str) -> BufferUse:
-    reader = _Fields(value, place, ("space", "index", "offset"))
+def _buffer_use(value: object, pointer: str) -> BufferUse:
+    reader = _Fields(value, pointer, ("space", "index", "offset"))
     written = reader.text("space")
     if written not in _SPACES:
-        _fail(f"{place}/space", f"is {quoted(written)}, not one of {', '.join(_SPACES)}")
+        _fail(f"{pointer}/space", f"is {quoted(written)}, not one of {', '.join(_SPACES)}")
     return BufferUse(
         space=_SPACES[written], index=reader.number("index"), offset=reader.size("offset")
     )
 
 
-def _condition(value: object, place: str) -> Condition:
-    reader = _Fields(value, place, ("size", "least", "most"))
+def _condition(value: object, pointer: str) -> Condition:
+    reader = _Fields(value, pointer, ("size", "least", "most"))
     return Condition(
         size=reader.size("size"),
         least=reader.number("least"),
@@ -292,16 +297,16 @@ _STEP_KEYS = (
 )
 
 
-def _step(value: object, place: str) -> Step:
-    reader = _Fields(value, place, _STEP_KEYS)
+def _step(value: object, pointer: str) -> Step:
+    reader = _Fields(value, pointer, _STEP_KEYS)
     return Step(
         name=reader.text("name"),
         kernel=reader.text("kernel"),
-        buffers=reader.each("buffers", _buffer_use),
-        sizes=reader.each("sizes", _size),
+        buffers=reader.items("buffers", _buffer_use),
+        sizes=reader.items("sizes", _size),
         tile_count=reader.size("tile_count"),
         wave_tiles=reader.size("wave_tiles"),
         chunk=reader.number("chunk"),
         cost_ps=reader.size("cost_ps"),
-        conditions=reader.each("conditions", _condition),
+        conditions=reader.items("conditions", _condition),
     )

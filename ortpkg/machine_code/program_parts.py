@@ -1,6 +1,6 @@
-"""A compiled partition as the parts of a context, and back: program, code, constants.
+"""Converts a compiled partition to parts of a context and back: program, code, constants.
 
-Parts with equal bytes lie once in a context binary, however many partitions and targets have them.
+A context binary stores parts with equal bytes once, for all partitions and targets.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ Part = bytes | memoryview
 
 
 def dump_parts(program: Program, code: bytes, constants: Mapping[str, Part]) -> dict[str, Part]:
-    """The parts of a partition's context.
+    """Return the parts of a partition's context.
 
     Args:
-        program: what the partition does.
-        code: the block of code that it is for.
+        program: the program.
+        code: its code.
         constants: part → bytes, at least those that the program names; others are left out.
 
-    Raises CompileError where they are not the program's.
+    Raises:
+        CompileError: if code or constants are not the program's.
     """
     if len(code) != program.code_nbytes:
         raise CompileError(
@@ -39,28 +40,29 @@ def dump_parts(program: Program, code: bytes, constants: Mapping[str, Part]) -> 
             ep_name=LLVM_EP,
         )
     parts: dict[str, Part] = {PROGRAM_PART: dump_program(program), CODE_PART: code}
-    for each in program.constants:
-        if each.part in _OWN_PARTS or each.part not in constants:
-            raise CompileError(f"there is no constant {quoted(each.part)}", ep_name=LLVM_EP)
-        parts[each.part] = constants[each.part]
+    for constant in program.constants:
+        if constant.part in _OWN_PARTS or constant.part not in constants:
+            raise CompileError(f"there is no constant {quoted(constant.part)}", ep_name=LLVM_EP)
+        parts[constant.part] = constants[constant.part]
     return parts
 
 
 def read_program(parts: Mapping[str, Part]) -> Program:
-    """The program among the parts, without a look at its code. EpContextError where it is wrong."""
+    """Return the program among the parts, without its code; EpContextError if it is wrong."""
     return load_program(bytes(_part(parts, PROGRAM_PART)))
 
 
 def load_parts(parts: Mapping[str, Part], team: ThreadTeam) -> LoadedProgram:
-    """The partition, ready to run.
+    """Return the partition, ready to run.
 
     Args:
-        parts: of its context, compared with their digests.
-        team: of the session.
+        parts: parts of its context, with verified digests.
+        team: threads of the session.
 
-    Raises EpContextError where a part is missing, wrong, or for another machine; it is looked at in
-    this order: program, target and features, code, constants. Raises ExecutionProviderError where
-    the system gives no memory for code.
+    Raises:
+        EpContextError: if a part is missing, wrong, or for another machine. Checked in this order:
+            program, target and features, code, constants.
+        ExecutionProviderError: if the system provides no memory for code.
     """
     program = read_program(parts)
     verify_target(program)
@@ -70,9 +72,9 @@ def load_parts(parts: Mapping[str, Part], team: ThreadTeam) -> LoadedProgram:
 def load_compiled(
     program: Program, code: bytes, constants: Mapping[str, Part], team: ThreadTeam
 ) -> LoadedProgram:
-    """The partition that this process compiled, ready to run; raises as :func:`load_parts`.
+    """Return a partition compiled by this process, ready to run; raise as :func:`load_parts`.
 
-    It is verified as one that was read.
+    It is verified like one that was read.
     """
     verify_program(program)
     verify_target(program)

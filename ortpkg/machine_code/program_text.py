@@ -1,6 +1,6 @@
 """A program as text, for people: its memory, and its steps in the order in which they run.
 
-Names and symbols of the model stand in it with what cannot be seen escaped.
+Invisible characters in the model's names and symbols are escaped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ortpkg.drawing.svg import shortened, visible
 from ortpkg.machine_code.program import BufferUse, Program, Step, TensorSpec
 from ortpkg.shapes.expressions import Size
 
-#: Characters of the names that a line shows: a fused step computes many nodes.
+#: Most characters of names in a line; a fused step computes many nodes.
 _LONGEST_NAMES = 200
 
 
 def program_text(program: Program) -> str:
-    """The program, a line for each thing that it has."""
+    """Return the program's text, with a line for each of its parts."""
     return "\n".join(map(visible, _lines(program))) + "\n"
 
 
@@ -49,9 +49,9 @@ def _lines(program: Program) -> Iterator[str]:
 
 
 def _tensors(kind: str, tensors: Sequence[TensorSpec]) -> Iterator[str]:
-    for index, each in enumerate(tensors):
-        scalar = each.element_type.name.lower()
-        yield f"{kind} {index}: {shortened(each.name, _LONGEST_NAMES)} {scalar}[{_all(each.shape)}]"
+    for index, spec in enumerate(tensors):
+        scalar = spec.element_type.name.lower()
+        yield f"{kind} {index}: {shortened(spec.name, _LONGEST_NAMES)} {scalar}[{_all(spec.shape)}]"
 
 
 def _step(index: int, step: Step) -> str:

@@ -1,4 +1,4 @@
-"""Sizes as JSON: a number, or a list of terms ``[coefficient, factor, ...]`` whose sum it is.
+"""Sizes as JSON: a number, or a sum as a list of terms ``[coefficient, factor, ...]``.
 
 A factor is a symbol's name, ``["anonymous", name]`` for one that the model gives no name, or an
 operation ``[kind, left, right]`` over two sizes: ``floor``, ``mod``, ``max``, ``min``,
@@ -12,27 +12,27 @@ from typing import Any
 from ortpkg.errors import quoted
 from ortpkg.shapes.expressions import Atom, Size, Symbol, TooLargeError, operation, symbol
 
-#: Kinds of operations, as expressions have them.
+#: Kinds of operations of expressions.
 _KINDS = frozenset({"floor", "mod", "max", "min", "broadcast", "or"})
 _ANONYMOUS = "anonymous"
-#: No expression of ours has more terms, or factors in one.
+#: The compiler makes no expression with more terms, or with more factors in a term.
 _MOST_TERMS = 24
 _MOST_FACTORS = 8
 _LONGEST_NAME = 4096
 
 
 def size_to_json(size: Size) -> Any:
-    """The size as a JSON value, which :func:`size_from_json` reads."""
+    """Return the size as a JSON value for :func:`size_from_json`."""
     if isinstance(size, int):
         return size
     return [[count, *map(_factor_to_json, factors)] for factors, count in size.terms]
 
 
 def size_from_json(value: object) -> Size:
-    """The size that a JSON value stands for.
+    """Return the size of a JSON value; the caller has bounded its nesting depth.
 
-    ValueError, with the rest of a sentence that begins with the place, where it stands for none.
-    The caller has bounded how deep it nests.
+    Raises:
+        ValueError: with the rest of a sentence that begins with the pointer, if it is no size.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return value

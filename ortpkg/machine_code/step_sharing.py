@@ -1,16 +1,16 @@
-"""Decides which steps the threads of a run share, and which one thread does alone.
+"""Decides which steps the threads of a run share, and which a single thread does.
 
-Handing out a tile takes some 0.1 microseconds, waiting at the end of a step about 0.5, and what
-another core has written has to be fetched from its cache. A step of less than some microseconds is
-done sooner by one thread. Such steps, when they follow each other, are one group without any
-waiting inside. To wake a worker that sleeps takes 50 to 100 microseconds, in which others go on; a
-worker that is awake still, because it has just helped another run, comes at once.
+Handing out a tile takes some 0.1 microseconds, waiting at the end of a step about 0.5, and data
+written by another core must be fetched from its cache. So one thread is faster for a step of less
+than some microseconds. Consecutive steps of that kind form one group without waiting inside. Waking
+a sleeping worker takes 50 to 100 microseconds, in which others continue; a worker that is still
+awake, because it has just helped another run, comes at once.
 
-Where tiles come in waves, threads wait for each other after each of them: a step is shared where
-one wave is worth it, and then each thread takes one part of each wave.
+If tiles come in waves, threads wait for each other after each wave: a step is shared if one wave is
+worth it, and each thread then takes one part of each wave.
 
-All of this was measured, on a virtual machine of two cores; the decision needs its order of
-magnitude alone. Results do not depend on it.
+All of this was measured on a virtual machine of two cores; the decision needs only the order of
+magnitude. Results do not depend on it.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ import numpy.typing as npt
 Numbers = npt.NDArray[np.int64]
 
 _US = 10**6
-#: A step that takes less is not shared.
+#: Least time of a shared step.
 _LEAST_SHARED_PS = 4 * _US
-#: Tiles are handed out so many at once that they take this long, as far as each thread gets some.
+#: Target time of the tiles that are handed out at once, if each thread still gets some.
 _CHUNK_PS = 2 * _US
 _CHUNKS_OF_THREAD = 4
-#: A step is not shared whose waves take less, or that has more waves than their number's half word.
+#: Least time of a shared wave, and most waves of a shared step, whose number is half a word.
 _LEAST_WAVE_PS = 2 * _US
 _MOST_WAVES = 2**31 - 1
-#: Of a wave, each a bit of a half word.
+#: Most parts of a wave; each is a bit of half a word.
 _MOST_PARTS = 32
-#: With less to share than this a run is computed alone; with less than that, only with the help of
-#: workers that are awake.
+#: With less to share than the first, one thread computes a run; with less than the second, only
+#: workers that are awake help.
 LEAST_HELPED_PS = 20 * _US
 LEAST_WOKEN_PS = 40 * _US
-#: Longer than anybody waits; sums of costs stay within 63 bits.
+#: Longer than anybody waits, and small enough that sums of costs fit 63 bits.
 MOST_COST_PS = 10**16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """How the steps of a run are done.
+    """Sharing of the steps of a run.
 
     Attributes:
-        groups: of each step, how many from it on one thread does alone; 0: it is shared, or inside
-            of a group.
-        chunks: how many tiles of each step a thread takes at once.
-        shared_ps: how long the shared steps take one thread.
+        groups: for each step, number of steps from it on that a single thread does; 0 if it is
+            shared,
+            or inside a group.
+        chunks: for each step, number of tiles that a thread takes at once.
+        shared_ps: time of the shared steps on one thread.
     """
 
     groups: Numbers
@@ -65,14 +66,14 @@ def share_steps(
     least_chunks: Numbers,
     thread_count: int,
 ) -> Sharing:
-    """Decides it for steps with so many tiles and costs.
+    """Decide how threads share the steps of a run.
 
     Args:
-        tiles: how many each step has.
-        costs_ps: how long each step takes one thread, 0 to :data:`MOST_COST_PS`.
-        wave_tiles: how many tiles a wave of each step has; 0: its tiles are independent.
-        least_chunks: how many tiles at least are taken at once, where they are independent.
-        thread_count: of the run.
+        tiles: number of tiles of each step.
+        costs_ps: time of each step on one thread, 0 to :data:`MOST_COST_PS`.
+        wave_tiles: number of tiles in a wave of each step; 0 if its tiles are independent.
+        least_chunks: least number of tiles taken at once, if they are independent.
+        thread_count: number of threads of the run.
     """
     tile_ps = np.maximum(costs_ps // np.maximum(tiles, 1), 1)
     most = np.maximum(tiles // (_CHUNKS_OF_THREAD * thread_count), 1)
@@ -93,7 +94,7 @@ def share_steps(
 
 
 def _group_lengths(is_shared: npt.NDArray[np.bool_]) -> Numbers:
-    """For the first of each row of steps that are not shared, how many there are."""
+    """Return, for the first step of each series that is not shared, the series' length."""
     alone = np.concatenate([[False], ~is_shared, [False]]).astype(np.int8)
     edges = np.diff(alone)
     firsts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)

@@ -1,8 +1,8 @@
-"""The functions of the operating system by which threads in compiled code wait and wake.
+"""Functions of the operating system with which threads in compiled code wait and wake.
 
-Compiled code calls nothing by name. It is given addresses: on Linux of ``syscall`` (for the futex),
-on macOS of ``__ulock_wait`` and ``__ulock_wake``, on Windows of ``WaitOnAddress`` and
-``WakeByAddressAll``.
+Compiled code calls nothing by name, but gets addresses: of ``syscall`` on Linux (for the futex), of
+``__ulock_wait`` and ``__ulock_wake`` on macOS, of ``WaitOnAddress`` and
+``WakeByAddressAll`` on Windows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 
 class WaitFunctions(NamedTuple):
-    """Addresses; 0 where the system has no such function: threads then wait by spinning alone."""
+    """Addresses; 0 if the system has no such function, and threads then only spin."""
 
     wait: int
     wake: int
@@ -23,7 +23,7 @@ class WaitFunctions(NamedTuple):
 
 @cache
 def wait_functions() -> WaitFunctions:
-    """Those of the running system."""
+    """Return the functions of the running system."""
     if sys.platform == "win32":
         return functions_of("windows", lambda: ctypes.WinDLL("api-ms-win-core-synch-l1-2-0"))
     system = "macos" if sys.platform == "darwin" else "linux"
@@ -31,12 +31,12 @@ def wait_functions() -> WaitFunctions:
 
 
 def functions_of(system: str, load: Callable[[], Any]) -> WaitFunctions:
-    """Those of a system, from the library that ``load`` gives."""
+    """Return the functions of a system, from the library that ``load`` returns."""
     names = _NAMES[system]
     try:
         library = load()
         return WaitFunctions(*(_address(library[name]) for name in names))
-    except (OSError, AttributeError):  # a system older than these functions, or another C library
+    except (OSError, AttributeError):  # the system is too old, or has another C library
         return WaitFunctions(0, 0)
 
 

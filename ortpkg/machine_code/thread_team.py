@@ -1,12 +1,11 @@
-"""The worker threads of a session: each is inside of compiled code for its whole life.
+"""The worker threads of a session, which stay inside compiled code for their whole life.
 
-A run is led by the thread that asks for it, and helped by the workers, which sleep in between. A
-team helps one run at a time; whoever finds it lent computes alone, so that runs from several
-threads go side by side.
+The thread that calls a run leads it; the workers help, and sleep in between. A team helps one run
+at a time; a run that finds it busy is computed by one thread, so that runs of several threads
+overlap.
 
-Where the system lets a program say so (Linux), workers run on other cores than the one that their
-leader is on: a system puts a thread that is woken where it was woken from, if the other cores have
-work, and there it would take the leader's time.
+On Linux, workers run on other cores than their leader's: if the other cores have work, the system
+places a woken thread on the core that woke it, where it would take the leader's time.
 """
 
 from __future__ import annotations
@@ -33,27 +32,26 @@ from ortpkg.machine_code.executor_abi import (
 )
 from ortpkg.machine_code.system_waiting import wait_functions
 
-#: More threads than that help nobody, and each has scratch memory in each run.
+#: More threads would not help, and each needs scratch memory in each run.
 _MOST_THREADS = 256
-#: How often a thread looks before it sleeps: some 200 microseconds, a few times what waking takes.
+#: Spins of a thread before it sleeps: some 200 microseconds, a few times the time of waking.
 _SPINS = 10_000
-#: Workers leave compiled code at once when they are dismissed.
+#: Timeout for workers to leave compiled code after they are dismissed, which takes no time.
 _MOST_LEAVING_S = 10.0
 
 
 class ThreadTeam:
     """The threads of one session, shared by its compiled partitions.
 
-    Its workers are made when a run first asks for them, and end when it is closed, or nobody uses
-    it any more.
+    Workers are started when a run first needs them, and end when the team is closed or garbage.
 
     Attributes:
-        thread_count: how many threads work on a run, the one that leads it among them.
-        spins: how often a thread looks before it sleeps.
+        thread_count: number of threads that work on a run, including the leader.
+        spins: number of checks of a waiting thread before it sleeps.
     """
 
     def __init__(self, thread_count: int = 0) -> None:
-        """With so many threads; 0: as many as there are cores for this process."""
+        """Create a team of this many threads; 0 for as many as this process has cores."""
         cores = usable_cores()
         self.thread_count = min(thread_count or cores, _MOST_THREADS)
         self.spins = _SPINS if self.thread_count <= cores else 0
@@ -62,9 +60,9 @@ class ThreadTeam:
         _TEAMS.add(self)
 
     def forget(self) -> None:
-        """Starts anew in a fork, which lacks our threads and may have locks that they held."""
+        """Reset in a fork, which lacks the threads and may have locks that they held."""
         self._turn = Turn()
-        self._changes = threading.RLock()  # a signal handler that comes in between may run, too
+        self._changes = threading.RLock()  # reentrant, since a signal handler may run a model
         self._workers: _Workers | None = None
         self._leader_core: int | None = None
 
@@ -75,15 +73,17 @@ class ThreadTeam:
         functions: Mapping[str, int],
         launch: LeftLaunch | None = None,
     ) -> int:
-        """The address of the team for one run; 0 where it helps another run, or has no workers.
+        """Return the team's address for one run; 0 if it helps another run, or has no workers.
 
         Args:
-            holder: the run has the team for as long as it holds this, by a ``with`` statement.
-            code: that is to be run; workers stay in the code that asks first, since the executor is
-                the same in all.
-            functions: where the executor begins in it.
-            launch: the words of the run, which workers may still be about to leave when it has
-                ended; it is held until they have.
+            holder: lock whose holding, in a ``with`` statement, keeps the team for the run.
+            code: code to run; workers stay in the code that asks first, since the executor is the
+                same in
+                all code.
+            functions: offsets of the executor's functions in it.
+            launch: words of the run, which workers may still read when it has ended; it is kept
+                alive
+                until they have left.
         """
         if self.thread_count < 2:
             return 0
@@ -103,7 +103,7 @@ class ThreadTeam:
             return workers.address
 
     def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> _Workers | None:
-        """Start the workers; None where the system lets none start, which must not fail a run."""
+        """Start the workers; None if the system cannot start any, which must not fail a run."""
         workers = _Workers(code, functions, count=self.thread_count - 1, spins=self.spins)
         weakref.finalize(self, workers.dismiss)
         try:
@@ -118,9 +118,9 @@ class ThreadTeam:
         return workers
 
     def close(self) -> None:
-        """Ends the workers, after the run that they help; runs that follow are computed alone.
+        """End the workers, after the run that they help; later runs use a single thread.
 
-        Where an interrupt ends the wait, calling it again goes on.
+        If an interrupt ends the wait, a second call resumes it.
         """
         with self._changes:
             self._is_closed = True
@@ -137,11 +137,11 @@ class LeftLaunch(Protocol):
 
     @property
     def helpers(self) -> int:
-        """How many are still inside."""
+        """Number of workers still inside."""
 
 
 class _Workers:
-    """Threads inside of ``work``, and the words by which they are called."""
+    """Threads inside ``work``, and the words that call them."""
 
     def __init__(
         self, code: ExecutableCode, functions: Mapping[str, int], *, count: int, spins: int
@@ -159,7 +159,7 @@ class _Workers:
         self._threads = [
             threading.Thread(
                 target=_work,
-                # What it uses it holds: memory and code outlive the last thread in them.
+                # The arguments keep memory and code alive until the last thread has left.
                 args=(
                     (self._code.another(), self._left),
                     functions[WORK_FUNCTION],
@@ -173,34 +173,34 @@ class _Workers:
         ]
 
     def start(self) -> None:
-        """Starts the threads. RuntimeError where the system has no more."""
+        """Start the threads; RuntimeError if the system cannot start more."""
         for thread in self._threads:
             thread.start()
 
     def avoid(self, core: int | None) -> None:
-        """Has the threads run on the cores that the caller may use now, but not on that.
+        """Restrict the threads to the cores that the caller may use now, except this one.
 
-        Where no other core is left, they stay where they are.
+        If no other core is left, they stay where they are.
         """
-        native_ids = [each.native_id for each in self._threads if each.native_id is not None]
+        native_ids = [thread.native_id for thread in self._threads if thread.native_id is not None]
         restrict_to(usable_core_set() - {core}, native_ids)
 
     def keep(self, launch: LeftLaunch) -> None:
-        """Holds a launch that begins, and those before it that a worker has not left."""
+        """Keep a launch that begins, and earlier ones that a worker has not left."""
         self._left[:] = [
             *(left_launch for left_launch in self._left if left_launch.helpers),
             launch,
         ]
 
     def dismiss(self) -> None:
-        """Has the threads leave as soon as they can."""
+        """Ask the threads to leave as soon as they can."""
         if not self._is_dismissed:
             self._dismiss(self.address)
             self._is_dismissed = True
             self._code.close()
 
     def join(self) -> None:
-        """Waits until they have left."""
+        """Wait until they have left."""
         for thread in self._threads:
             if thread.ident is not None and thread is not threading.current_thread():
                 thread.join(_MOST_LEAVING_S)
@@ -212,7 +212,7 @@ def _work(
     words: npt.NDArray[np.int64],
     number: int,
 ) -> None:
-    """A worker's life."""
+    """Run a worker until it is dismissed."""
     with held[0] as code:
         work = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(code.address + function)
         work(int(words.ctypes.data), number)

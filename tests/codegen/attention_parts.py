@@ -79,7 +79,7 @@ class AttentionParts:
             output=self.output,
             axes=self.output.shape,
             value=read_of(self.mixed, 0, 2, 1, 3),
-            places=tuple(map(along, range(4))),
+            coordinates=tuple(map(along, range(4))),
         )
 
     def mapped(self) -> Map:
@@ -88,7 +88,7 @@ class AttentionParts:
             output=self.output,
             axes=(2, 5, 3, 5),
             value=times(read_of(self.weights, 0, 2, 1, 3), 2.0),
-            places=tuple(map(along, range(4))),
+            coordinates=tuple(map(along, range(4))),
         )
 
     def program(

@@ -11,10 +11,10 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -88,28 +88,28 @@ class Generated:
         chosen = [axis for axis in range(len(self.axes)) if self.generator.integers(5)]
         if not self.generator.integers(3):
             self.generator.shuffle(chosen)
-        places, shape = [], []
+        coordinates, shape = [], []
         for axis in chosen:
             place, size = self._place(axis)
-            places.append(place)
+            coordinates.append(place)
             shape.append(size)
         tensor = Tensor(f"t{len(self.arrays)}", scalar, tuple(shape))
         self.arrays[tensor] = self.filled(tensor)
-        return Read(tensor, tuple(places))
+        return Read(tensor, tuple(coordinates))
 
-    def _place(self, axis: int) -> tuple[Place, Size]:
+    def _place(self, axis: int) -> tuple[Coordinate, Size]:
         size, chance = self.axes[axis], self.generator.integers(10)
         if chance == 0:
-            return Place(((axis, 2),), 1), size * 2 + 1
+            return Coordinate(((axis, 2),), 1), size * 2 + 1
         if chance == 1:
-            return Place(((axis, -1),), size + -1), size
+            return Coordinate(((axis, -1),), size + -1), size
         if chance == 2:
-            return Place(((axis, 1),), 3), size + 5
+            return Coordinate(((axis, 1),), 3), size + 5
         if chance == 3:
             table = Tensor(f"i{len(self.arrays)}", Scalar.I32, (size,))
             self.arrays[table] = self.generator.integers(0, 7, self.shape(table), np.int32)
-            return Place((), 0, Read(table, (Place(((axis, 1),)),))), 7
-        return Place(((axis, 1),)), size
+            return Coordinate((), 0, Read(table, (Coordinate(((axis, 1),)),))), 7
+        return Coordinate(((axis, 1),)), size
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The tensor's shape as numbers."""

@@ -139,7 +139,7 @@ class _Reference:
     def value(self, element: Element) -> Array:
         match element:
             case Read(tensor, _):
-                return np.asarray(self.arrays[tensor][self.places(element)])
+                return np.asarray(self.arrays[tensor][self.coordinates(element)])
             case Number(number, scalar):
                 return np.asarray(number).astype(DTYPES[scalar])
             case SizeValue(size):
@@ -161,14 +161,14 @@ class _Reference:
         shape = [-1 if place == axis else 1 for place in range(len(self.axes))]
         return np.arange(self.axes[axis], dtype=np.int64).reshape(shape)
 
-    def places(self, read: Read) -> tuple[Array, ...]:
+    def coordinates(self, read: Read) -> tuple[Array, ...]:
         return tuple(
             sum(
                 (self.position(axis) * self.size(number) for axis, number in place.terms),
                 np.asarray(self.size(place.offset))
                 + (0 if place.value is None else self.value(place.value).astype(np.int64)),
             )
-            for place in read.places
+            for place in read.coordinates
         )
 
     def called(self, function: Function, operands: Sequence[Array]) -> Array:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.codegen.tensor_ir.elements import Element, Place, Tensor
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Element, Tensor
 from ortpkg.codegen.tensor_ir.operations import (
     Alias,
     Attention,
@@ -75,7 +75,7 @@ class _Run:
                     self.arrays[operation.output] = self.arrays[operation.source].reshape(shape)
                 case Map():
                     value = self._value(operation.value, self._sizes(operation.axes))
-                    self._write(operation.output, operation.places, value)
+                    self._write(operation.output, operation.coordinates, value)
                 case Reduce():
                     self._reduce(operation)
                 case RowNormalize():
@@ -96,13 +96,13 @@ class _Run:
         found = reference_value(element, axes, self.arrays, made=made, symbols=self._symbols)
         return np.broadcast_to(found, tuple(axes))
 
-    def _write(self, output: Tensor, places: Sequence[Place], value: Array) -> None:
+    def _write(self, output: Tensor, coordinates: Sequence[Coordinate], value: Array) -> None:
         shape = self._sizes(output.shape)
         if output not in self.arrays:
             self.arrays[output] = np.zeros(shape, DTYPES[output.scalar])
         grid = np.meshgrid(*(np.arange(each) for each in value.shape), indexing="ij")
         index = []
-        for place in places:
+        for place in coordinates:
             at = np.full(value.shape, evaluate(place.offset, self._symbols))
             for axis, times in place.terms:
                 at = at + grid[axis] * evaluate(times, self._symbols)
@@ -224,15 +224,15 @@ class _Run:
         wide = scores.astype(np.float64)
         weights = np.exp(wide - wide.max(axis=-1, keepdims=True))
         made = (weights / weights.sum(axis=-1, keepdims=True)) @ value
-        self._write(operation.output, operation.places, made.astype(np.float32))
+        self._write(operation.output, operation.coordinates, made.astype(np.float32))
 
 
 def _spread(source: Array, steps: Sequence[int]) -> Array:
     """The source with zeros between its elements."""
     pairs = zip(source.shape[2:], steps, strict=True)
     made = np.zeros((*source.shape[:2], *((size - 1) * step + 1 for size, step in pairs)))
-    places: tuple[Any, ...] = (..., *(slice(None, None, step) for step in steps))
-    made[places] = source
+    coordinates: tuple[Any, ...] = (..., *(slice(None, None, step) for step in steps))
+    made[coordinates] = source
     return made
 
 

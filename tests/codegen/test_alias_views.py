@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ortpkg.codegen.fusion.alias_views import places_in_source, read_through_aliases, root_of
+from ortpkg.codegen.fusion.alias_views import coordinates_in_source, read_through_aliases, root_of
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.tensor_ir.elements import Place, Tensor, along
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Tensor, along
 from tests.codegen.rewritten_programs import assert_becomes, assert_stays, lowered
 
 
@@ -27,7 +27,7 @@ def test_a_split_dimension_is_read_at_a_sum_of_axes() -> None:
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (r[a0, a1] + b[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         r: f32[2, 3] = alias
@@ -35,7 +35,7 @@ def test_a_split_dimension_is_read_at_a_sum_of_axes() -> None:
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (x[(3)*a0 + a1] + b[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
     )
 
@@ -54,7 +54,7 @@ def test_a_dimension_of_one_is_not_read() -> None:
         y: f32[2, 1, 3] = map
             axes: (2, 1, 3)
             value: (r[a0, 0, a2] + b[a0, 0, a2])
-            places: (a0, a1, a2)
+            coordinates: (a0, a1, a2)
         """,
         after="""
         r: f32[2, 1, 3] = alias
@@ -62,7 +62,7 @@ def test_a_dimension_of_one_is_not_read() -> None:
         y: f32[2, 1, 3] = map
             axes: (2, 1, 3)
             value: (x[a0, a2] + b[a0, 0, a2])
-            places: (a0, a1, a2)
+            coordinates: (a0, a1, a2)
         """,
     )
 
@@ -84,7 +84,7 @@ def test_an_alias_of_an_alias_is_read_as_the_first_tensor() -> None:
         y: f32[n, 2, 3, 1] = map
             axes: (n, 2, 3, 1)
             value: (u[a0, a1, a2, 0] + b[a0, a1, a2, 0])
-            places: (a0, a1, a2, a3)
+            coordinates: (a0, a1, a2, a3)
         """,
         after="""
         r: f32[n, 2, 3] = alias
@@ -94,7 +94,7 @@ def test_an_alias_of_an_alias_is_read_as_the_first_tensor() -> None:
         y: f32[n, 2, 3, 1] = map
             axes: (n, 2, 3, 1)
             value: (x[a0, (3)*a1 + a2] + b[a0, a1, a2, 0])
-            places: (a0, a1, a2, a3)
+            coordinates: (a0, a1, a2, a3)
         """,
     )
 
@@ -126,7 +126,7 @@ _SPLITS: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-def _sum_of(coordinate: Place, index: Sequence[int]) -> int:
+def _sum_of(coordinate: Coordinate, index: Sequence[int]) -> int:
     assert isinstance(coordinate.offset, int)
     return coordinate.offset + sum(
         index[axis] * int(str(times)) for axis, times in coordinate.terms
@@ -137,11 +137,11 @@ def _sum_of(coordinate: Place, index: Sequence[int]) -> int:
 def test_places_of_an_alias_are_sums_in_its_source(
     shape: tuple[int, ...], source: tuple[int, ...]
 ) -> None:
-    places = places_in_source(shape, source, [along(axis) for axis in range(len(shape))])
-    assert places is not None
+    coordinates = coordinates_in_source(shape, source, [along(axis) for axis in range(len(shape))])
+    assert coordinates is not None
     elements = np.arange(np.prod(shape, dtype=int)).reshape(source)
     for index in np.ndindex(shape):
-        element = elements[tuple(_sum_of(coordinate, index) for coordinate in places)]
+        element = elements[tuple(_sum_of(coordinate, index) for coordinate in coordinates)]
         assert element == np.ravel_multi_index(index, shape) if shape else element == 0
 
 
@@ -159,12 +159,12 @@ def test_places_of_an_alias_are_sums_in_its_source(
 )
 def test_places_that_are_no_sums_are_none(shape: tuple[int, ...], source: tuple[int, ...]) -> None:
     axes = [along(axis) for axis in range(len(shape))]
-    assert places_in_source(shape, source, axes) is None
+    assert coordinates_in_source(shape, source, axes) is None
 
 
 def test_a_dimension_of_one_adds_nothing_to_a_place() -> None:
-    places = places_in_source((2, 1, 3), (6,), [along(0), along(7), along(2)])
-    assert places == (Place(((0, 3), (2, 1))),)
+    coordinates = coordinates_in_source((2, 1, 3), (6,), [along(0), along(7), along(2)])
+    assert coordinates == (Coordinate(((0, 3), (2, 1))),)
 
 
 def test_an_alias_lies_in_the_memory_of_what_the_first_is_of() -> None:

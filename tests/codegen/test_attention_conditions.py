@@ -12,10 +12,10 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Number,
-    Place,
     Read,
     along,
 )
@@ -48,7 +48,9 @@ def _first(parts: AttentionParts, **changes: object) -> list[Operation]:
 
 def _whole(parts: AttentionParts, name: str, value: Element, *sizes: int) -> Map:
     output = tensor_of(name, *sizes)
-    return Map(output=output, axes=sizes, value=value, places=tuple(map(along, range(len(sizes)))))
+    return Map(
+        output=output, axes=sizes, value=value, coordinates=tuple(map(along, range(len(sizes))))
+    )
 
 
 # --- what is no attention -------------------------------------------------------------------------
@@ -70,7 +72,7 @@ def _integer_scores(parts: AttentionParts) -> list[Operation]:
 def _one_score_in_many_columns(parts: AttentionParts) -> list[Operation]:
     """A softmax over 5 columns of one score; the product takes the first of them."""
     scores = tensor_of("scores", 2, 3, 5, 1)
-    value = Read(scores, (along(0), along(1), along(2), Place()))
+    value = Read(scores, (along(0), along(1), along(2), Coordinate()))
     masked = Call(Function.ADD, (value, read_of(parts.mask, 0, 3)))
     return [
         replace(parts.first, n=1, output=scores),
@@ -81,7 +83,7 @@ def _one_score_in_many_columns(parts: AttentionParts) -> list[Operation]:
 
 def _one_score_repeated(parts: AttentionParts) -> list[Operation]:
     scores = tensor_of("scores", 2, 3, 5, 1)
-    value = Read(scores, (along(0), along(1), along(2), Place()))
+    value = Read(scores, (along(0), along(1), along(2), Coordinate()))
     return [
         replace(parts.first, n=1, output=scores),
         replace(parts.softmax, value=value),
@@ -90,8 +92,10 @@ def _one_score_repeated(parts: AttentionParts) -> list[Operation]:
 
 
 def _scores_written_twice(parts: AttentionParts) -> list[Operation]:
-    places = (along(0), along(1), along(2), Place())
-    written = Map(output=parts.scores, axes=(2, 3, 5), value=Number(1.0, Scalar.F32), places=places)
+    coordinates = (along(0), along(1), along(2), Coordinate())
+    written = Map(
+        output=parts.scores, axes=(2, 3, 5), value=Number(1.0, Scalar.F32), coordinates=coordinates
+    )
     return [parts.first, written, parts.softmax, parts.second]
 
 
@@ -101,7 +105,7 @@ def _mapped_scores(parts: AttentionParts) -> list[Operation]:
         output=parts.scores,
         axes=parts.scores.shape,
         value=value,
-        places=tuple(map(along, range(4))),
+        coordinates=tuple(map(along, range(4))),
     )
     return [mapped, parts.softmax, parts.second]
 
@@ -225,12 +229,18 @@ def test_scores_that_only_the_softmax_scales_are_an_attention() -> None:
 
 def _part_of_a_larger(parts: AttentionParts) -> list[Operation]:
     larger = tensor_of("larger", 2, 6, 3, 5)
-    places = (along(0), Place(((1, 1),), 1), along(2), along(3))
+    coordinates = (along(0), Coordinate(((1, 1),), 1), along(2), along(3))
     row = Map(
-        output=larger, axes=(2, 3, 5), value=_ONE, places=(along(0), Place(), along(1), along(2))
+        output=larger,
+        axes=(2, 3, 5),
+        value=_ONE,
+        coordinates=(along(0), Coordinate(), along(1), along(2)),
     )
     rest = Map(
-        output=larger, axes=(2, 5, 3, 5), value=read_of(parts.mixed, 0, 2, 1, 3), places=places
+        output=larger,
+        axes=(2, 5, 3, 5),
+        value=read_of(parts.mixed, 0, 2, 1, 3),
+        coordinates=coordinates,
     )
     return [row, rest]
 
@@ -244,8 +254,8 @@ def _product_behind(parts: AttentionParts) -> list[Operation]:
     return [behind]
 
 
-def _reading(*sizes: int, places: tuple[Place, ...]) -> _Change:
-    return lambda parts: [_whole(parts, "output", Read(parts.mixed, places), *sizes)]
+def _reading(*sizes: int, coordinates: tuple[Coordinate, ...]) -> _Change:
+    return lambda parts: [_whole(parts, "output", Read(parts.mixed, coordinates), *sizes)]
 
 
 _ALONG = tuple(map(along, range(4)))
@@ -253,17 +263,21 @@ _ALONG = tuple(map(along, range(4)))
 _NO_PERMUTATIONS: Mapping[str, _Change] = {
     "a part of a larger tensor": _part_of_a_larger,
     "a product": _product_behind,
-    "one head": _reading(2, 5, 5, places=(along(0), Place(), along(1), along(2))),
-    "columns from the second on": _reading(2, 3, 5, 4, places=(*_ALONG[:3], Place(((3, 1),), 1))),
+    "one head": _reading(2, 5, 5, coordinates=(along(0), Coordinate(), along(1), along(2))),
+    "columns from the second on": _reading(
+        2, 3, 5, 4, coordinates=(*_ALONG[:3], Coordinate(((3, 1),), 1))
+    ),
     "rows in reverse": _reading(
-        2, 3, 5, 5, places=(along(0), along(1), Place(((2, -1),), 4), along(3))
+        2, 3, 5, 5, coordinates=(along(0), along(1), Coordinate(((2, -1),), 4), along(3))
     ),
-    "every second row": _reading(2, 3, 3, 5, places=(*_ALONG[:2], Place(((2, 2),)), along(3))),
+    "every second row": _reading(
+        2, 3, 3, 5, coordinates=(*_ALONG[:2], Coordinate(((2, 2),)), along(3))
+    ),
     "sums of two axes": _reading(
-        2, 3, 1, 5, 5, places=(along(0), along(1), Place(((2, 1), (3, 1))), along(4))
+        2, 3, 1, 5, 5, coordinates=(along(0), along(1), Coordinate(((2, 1), (3, 1))), along(4))
     ),
-    "a diagonal": _reading(2, 3, 5, places=(along(0), along(1), along(2), along(2))),
-    "rows repeated": _reading(2, 3, 5, 5, 4, places=_ALONG),
+    "a diagonal": _reading(2, 3, 5, coordinates=(along(0), along(1), along(2), along(2))),
+    "rows repeated": _reading(2, 3, 5, 5, 4, coordinates=_ALONG),
 }
 
 
@@ -280,11 +294,11 @@ def test_what_does_more_than_to_permute_stays_behind(case: str) -> None:
 
 def test_a_permutation_with_a_dimension_of_one_is_the_place_of_the_output() -> None:
     parts = AttentionParts()
-    turned = _reading(2, 5, 1, 3, 8, places=(along(0), along(3), along(1), along(4)))(parts)
+    turned = _reading(2, 5, 1, 3, 8, coordinates=(along(0), along(3), along(1), along(4)))(parts)
     program = parts.program(parts.first, parts.softmax, parts.second, *turned)
     (attention,) = fuse_attention(program).operations
     assert isinstance(attention, Attention)
-    assert attention.places == (along(0), along(2), Place(), along(1), along(3))
+    assert attention.coordinates == (along(0), along(2), Coordinate(), along(1), along(3))
     assert_same_values(program)
 
 
@@ -294,15 +308,17 @@ def test_a_permutation_that_leaves_out_a_dimension_of_one_is_the_place_of_the_ou
         tensor_of("scores", 2, 3, 1, 5), tensor_of("weights", 2, 3, 1, 5),
         tensor_of("mixed", 2, 3, 1, 8),
     )  # fmt: skip
-    query = Read(parts.query, (along(0), Place(), along(1), along(3)))
+    query = Read(parts.query, (along(0), Coordinate(), along(1), along(3)))
     first = replace(parts.first, m=1, output=scores, left=query)
     softmax = replace(
         parts.softmax, axes=weights.shape, output=weights, value=read_of(scores, 0, 1, 2, 3)
     )
     second = replace(parts.second, m=1, output=mixed, left=read_of(weights, 0, 1, 2, 3))
-    turned = _whole(parts, "output", Read(mixed, (along(1), along(0), Place(), along(2))), 3, 2, 8)
+    turned = _whole(
+        parts, "output", Read(mixed, (along(1), along(0), Coordinate(), along(2))), 3, 2, 8
+    )
     program = parts.program(first, softmax, second, turned)
     (attention,) = fuse_attention(program).operations
     assert isinstance(attention, Attention)
-    assert attention.places == (along(1), along(0), along(3))
+    assert attention.coordinates == (along(1), along(0), along(3))
     assert_same_values(program)

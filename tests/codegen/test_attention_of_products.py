@@ -50,7 +50,7 @@ def test_products_around_a_softmax_are_one_attention(scalar: Scalar) -> None:
         "scaling and mask"
     )
     assert attention.output is parts.output
-    assert attention.places == (along(0), along(2), along(1), along(3))
+    assert attention.coordinates == (along(0), along(2), along(1), along(3))
 
 
 def test_output_lies_as_the_product_where_no_map_follows() -> None:
@@ -59,7 +59,7 @@ def test_output_lies_as_the_product_where_no_map_follows() -> None:
         fuse_attention(parts.program(parts.first, parts.softmax, parts.second))
     )
     assert attention.output is parts.mixed
-    assert attention.places == tuple(map(along, range(4)))
+    assert attention.coordinates == tuple(map(along, range(4)))
 
 
 def test_a_map_that_computes_stays_behind() -> None:
@@ -68,7 +68,7 @@ def test_a_map_that_computes_stays_behind() -> None:
         output=parts.output,
         axes=parts.output.shape,
         value=times(read_of(parts.mixed, 0, 2, 1, 3), 2.0),
-        places=parts.side_by_side.places,
+        coordinates=parts.side_by_side.coordinates,
     )
     program = parts.program(parts.first, parts.softmax, parts.second, doubled)
     attention, kept = fuse_attention(program).operations
@@ -84,7 +84,7 @@ def test_a_map_that_takes_a_part_stays_behind() -> None:
         output=first,
         axes=first.shape,
         value=read_of(parts.mixed, 0, 2, 1, 3),
-        places=parts.side_by_side.places,
+        coordinates=parts.side_by_side.coordinates,
     )
     program = parts.program(parts.first, parts.softmax, parts.second, taking)
     attention, kept = fuse_attention(program).operations
@@ -106,7 +106,7 @@ def test_what_another_operation_reads_is_not_fused_away() -> None:
         output=parts.output,
         axes=(2, 5, 3, 5),
         value=read_of(parts.weights, 0, 2, 1, 3),
-        places=tuple(map(along, range(4))),
+        coordinates=tuple(map(along, range(4))),
     )
     program = parts.program(parts.first, parts.softmax, parts.second, twice)
     assert fuse_attention(program).operations == program.operations
@@ -182,9 +182,9 @@ _WEIGHTS = "float[64, 64] wq, float[64, 64] wk, float[64, 64] wv, float[64, 64] 
 
 @pytest.mark.parametrize("shape", ["1, 9", "b, s"])
 def test_attention_of_bert(shape: str) -> None:
-    batch, places = shape.split(", ")
+    batch, coordinates = shape.split(", ")
     (attention,) = _fused(f"""
-        bert (float[{shape}, 64] x, float[{batch}, 1, 1, {places}] mask, {_WEIGHTS})
+        bert (float[{shape}, 64] x, float[{batch}, 1, 1, {coordinates}] mask, {_WEIGHTS})
         => (float[{shape}, 64] y) {_KNOWN} {{
             {_HEADS}
             scores = MatMul (q, k)
@@ -195,7 +195,7 @@ def test_attention_of_bert(shape: str) -> None:
         }}""")
     assert attention.score is not None
     assert [each.name for each in tensors_read(attention.score)] == ["mask"]
-    assert attention.places == (along(0), along(2), along(1), along(3))
+    assert attention.coordinates == (along(0), along(2), along(1), along(3))
     assert (attention.width, attention.value_width) == (16, 16)
     assert isinstance(attention.query, Read)
     assert isinstance(attention.key, Read)

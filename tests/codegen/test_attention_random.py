@@ -13,11 +13,11 @@ from ortpkg.codegen.schedules.attention_schedule import schedule_attention
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -50,7 +50,7 @@ def _score(random_: random.Random, mask: Tensor) -> Element | None:
     made: Element = Made(Scalar.F32)
     hidden = Number(random_.choice([-inf, -1e4]), Scalar.F32)
     scaled = Call(Function.MUL, (made, Number(0.3, Scalar.F32)))
-    is_seen = Read(mask, (Place(), along(3)))
+    is_seen = Read(mask, (Coordinate(), along(3)))
     is_later = Call(Function.GT, (Position(3), Position(2)))
     return random_.choice([
         None,
@@ -117,11 +117,11 @@ def test_random_attention(seed: int) -> None:
         key=made["key"][1],
         value=made["value"][1],
         score=_score(random_, mask),
-        places=read.places,
+        coordinates=read.coordinates,
     )
     target = random_.choice(NATIVE_TARGETS)
     run_scheduled(schedule_attention(attention, target.model, ()), arrays, target, numbers)
-    order = [each.terms[0][0] for each in read.places]
+    order = [each.terms[0][0] for each in read.coordinates]
     expected = np.transpose(_expected(attention, arrays, numbers), order)
     close = 2e-5 if output.scalar is Scalar.F32 else 2e-3
     np.testing.assert_allclose(arrays[output].astype(np.float64), expected, rtol=close, atol=close)

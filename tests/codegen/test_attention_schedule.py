@@ -18,11 +18,11 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -73,11 +73,11 @@ class _Case:
             key=self._read(self.key),
             value=self._read(self.value),
             score=self.score,
-            places=(along(0), along(2), along(1), along(3)),
+            coordinates=(along(0), along(2), along(1), along(3)),
         )
 
-    def _tensor(self, name: str, places: Size, width: int) -> Tensor:
-        return Tensor(name, self.scalar, (self.batch, places, self.heads, width))
+    def _tensor(self, name: str, coordinates: Size, width: int) -> Tensor:
+        return Tensor(name, self.scalar, (self.batch, coordinates, self.heads, width))
 
     def _read(self, tensor: Tensor) -> Element:
         read = Read(tensor, (along(0), along(2), along(1), along(3)))
@@ -179,7 +179,7 @@ def test_halves_are_widened(target: NativeTarget, queries: int) -> None:
 def test_mask_is_added(queries: int) -> None:
     mask = Tensor("mask", Scalar.F32, (2, 1, 1, 90))
     hidden = np.where(np.arange(180).reshape(2, 1, 1, 90) % 7 < 3, -inf, 0).astype(np.float32)
-    read = Read(mask, (along(_BATCH), Place(), Place(), along(_KEY)))
+    read = Read(mask, (along(_BATCH), Coordinate(), Coordinate(), along(_KEY)))
     score = Call(Function.ADD, (Call(Function.DIV, (_MADE, _number(4.0))), read))
     _Case(2, 3, queries, 90, 16, 16, score=score, given={mask: hidden}).check(V4)
 
@@ -191,7 +191,7 @@ def test_mask_is_a_choice(target: NativeTarget, queries: int) -> None:
     mask = Tensor("seen", Scalar.BOOL, (1, 1, queries, 600))
     seen = np.random.default_rng(5).random((1, 1, queries, 600)) < 0.05
     seen[..., :300], seen[..., -1] = False, True
-    read = Read(mask, (Place(), Place(), along(_QUERY), along(_KEY)))
+    read = Read(mask, (Coordinate(), Coordinate(), along(_QUERY), along(_KEY)))
     score = Call(Function.SELECT, (read, _MADE, _number(-inf)))
     _Case(1, 2, queries, 600, 16, 16, score=score, given={mask: seen}).check(target)
 
@@ -241,7 +241,7 @@ def test_keys_may_lie_side_by_side(target: NativeTarget, queries: int) -> None:
         key=Read(key, (along(0), along(2), along(1))),
         value=Read(value, (along(0), along(1), along(2))),
         score=None,
-        places=(along(0), along(2), along(1)),
+        coordinates=(along(0), along(2), along(1)),
     )
     arrays = {
         each: _floats(*(size for size in each.shape if isinstance(size, int)), seed=seed)
@@ -270,7 +270,7 @@ def test_sides_may_be_computed_and_heads_shared() -> None:
         key=Read(shared, (along(1), along(2))),
         value=Call(Function.NEG, (Read(shared, (along(1), along(2))),)),
         score=None,
-        places=(along(0), along(1), along(2)),
+        coordinates=(along(0), along(1), along(2)),
     )
     arrays = {query: _floats(3, 30, 16), shared: _floats(40, 16), output: _floats(3, 30, 16)}
     run_scheduled(schedule_attention(attention, V3.model, ()), arrays, V3)
@@ -285,7 +285,7 @@ def test_widths_that_are_not_known_are_refused() -> None:
     unknown = Attention(
         output=attention.output, batch=attention.batch, queries=4, keys=4, width=symbol("w"),
         value_width=8, query=attention.query, key=attention.key, value=attention.value,
-        score=None, places=attention.places,
+        score=None, coordinates=attention.coordinates,
     )  # fmt: skip
     with pytest.raises(TypeError, match="heads of the widths w and 8 are not scheduled"):
         schedule_attention(unknown, V3.model, ())

@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg.codegen.fusion.bfloat_products import round_products
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, along
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Map, Operation, Product
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.shapes.expressions import symbol
@@ -38,7 +38,7 @@ _PRODUCT = Product(
     left=read_of(_ROWS, 0, 1, 2),
     right=read_of(_WEIGHTS, 1, 2),
 )
-_PICKED = Place(value=read_of(_INDICES, 2))
+_PICKED = Coordinate(value=read_of(_INDICES, 2))
 
 
 def _program(*operations: Operation) -> TensorProgram:
@@ -60,7 +60,7 @@ def _with(**changes: object) -> Callable[[], Operation]:
     return lambda: replace(_PRODUCT, **changes)  # type: ignore[arg-type]
 
 
-_LIKE_WEIGHTS = Read(_WEIGHTS, (Place(((1, 1),)), Place(((2, 1),))))
+_LIKE_WEIGHTS = Read(_WEIGHTS, (Coordinate(((1, 1),)), Coordinate(((2, 1),))))
 #: One for each condition: an operation in the place of the product.
 _OF_FLOATS: Mapping[str, Callable[[], Operation]] = {
     "rows are computed": _with(left=times(read_of(_ROWS, 0, 1, 2), 2.0)),
@@ -68,9 +68,9 @@ _OF_FLOATS: Mapping[str, Callable[[], Operation]] = {
     "rows are of f16": _with(left=read_of(_HALF_ROWS, 0, 1, 2)),
     "weights are of f16": _with(right=read_of(_HALVES, 1, 2)),
     "rows are known": _with(
-        left=Read(_WEIGHTS, (along(1), Place(((2, 1),)))), k=4, right=Read(_WEIGHTS, (along(1), along(2)))
+        left=Read(_WEIGHTS, (along(1), Coordinate(((2, 1),)))), k=4, right=Read(_WEIGHTS, (along(1), along(2)))
     ),
-    "weights are not known": _with(right=Read(_TURNED, (Place(), along(1), along(2))), n=4,
+    "weights are not known": _with(right=Read(_TURNED, (Coordinate(), along(1), along(2))), n=4,
                                    output=tensor_of("output", 3, 4, 4)),
     "a sum has an odd number of terms": _with(k=5),
     "the number of terms is not known": _with(
@@ -79,19 +79,19 @@ _OF_FLOATS: Mapping[str, Callable[[], Operation]] = {
     "there is one column": _with(n=1, output=tensor_of("output", 3, 4, 1)),
     "neighbours are not neighbours in memory": _with(left=read_of(_TURNED, 0, 2, 1)),
     "every second neighbour is taken": _with(
-        left=Read(_ROWS, (along(0), along(1), Place(((2, 2),)))), k=2
+        left=Read(_ROWS, (along(0), along(1), Coordinate(((2, 2),)))), k=2
     ),
     "neighbours lie in other rows": _with(
         left=Read(_ROWS, (along(0), along(2), along(2))), k=4
     ),
     "neighbours are picked": _with(left=Read(_ROWS, (along(0), along(1), _PICKED))),
     "rows are picked": _with(
-        left=Read(_ROWS, (along(0), Place(value=read_of(_INDICES, 1)), along(2)))
+        left=Read(_ROWS, (along(0), Coordinate(value=read_of(_INDICES, 1)), along(2)))
     ),
-    "weights are picked": _with(right=Read(_WEIGHTS, (Place(value=read_of(_INDICES, 1)), along(2)))),
+    "weights are picked": _with(right=Read(_WEIGHTS, (Coordinate(value=read_of(_INDICES, 1)), along(2)))),
     "it is no product": lambda: Map(
         output=tensor_of("output", 3, 4, 6), axes=(3, 4, 6), value=read_of(_ROWS, 0, 1, 2),
-        places=tuple(map(along, range(3))),
+        coordinates=tuple(map(along, range(3))),
     ),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def test_products_of_the_same_rows_round_them_once() -> None:
         x_as_bf16: bf16[2, 4] = map
             axes: (2, 4)
             value: bf16(x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 2] = product
             batch: ()
             m: 2

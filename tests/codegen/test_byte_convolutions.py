@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.convolution_schedule import schedule_convolution
-from ortpkg.codegen.tensor_ir.elements import Element, Number, Place, Read, Tensor
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Element, Number, Read, Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from tests.codegen.native_targets import AARCH64, V2, V3, V4, VNNI, NativeTarget
 from tests.codegen.scheduled_kernels import compile_for_aarch64, run_scheduled
@@ -104,7 +104,7 @@ def test_sums_of_each_channel_by_itself_are_exact(
 ) -> None:
     case = WindowCase(source=(6, 7), window=replace(_SQUARE, strides=(2, 1)))
     lanes, point = target.model.lanes(Scalar.F32), Tensor("point", Scalar.I8, (21,))
-    channel: Element = Read(point, (Place(((1, lanes), (4, 1))),))
+    channel: Element = Read(point, (Coordinate(((1, lanes), (4, 1))),))
     plain = _convolution(case, (21, 21, 21), scalar, lanes=lanes, zero=zero)
     source = Tensor("source", scalar, blocked_shape((1, 21, *case.source), lanes))
     operation = replace(plain, source=source, weights_zero=channel)

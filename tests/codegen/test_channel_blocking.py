@@ -14,11 +14,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.schedule import schedule
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -86,8 +86,10 @@ class _Net:
 
     def map(self, value: Element, shape: Sequence[int]) -> Tensor:
         output = _tensor(f"t{len(self.operations)}", *shape)
-        places = tuple(along(axis) for axis in range(len(shape)))
-        self.operations.append(Map(output=output, axes=tuple(shape), value=value, places=places))
+        coordinates = tuple(along(axis) for axis in range(len(shape)))
+        self.operations.append(
+            Map(output=output, axes=tuple(shape), value=value, coordinates=coordinates)
+        )
         return output
 
     def program(self, *outputs: Tensor) -> TensorProgram:
@@ -172,9 +174,9 @@ def test_poolings_maps_and_concatenations_between_stay_blocked() -> None:
     scaled = net.map(Call(Function.MUL, (_all(pooled), scale)), (1, 16, 6, 6))
     joined = _tensor("joined", 1, 32, 6, 6)
     for number, each in enumerate((scaled, first)):
-        places = (along(0), Place(((1, 1),), 16 * number), along(2), along(3))
+        coordinates = (along(0), Coordinate(((1, 1),), 16 * number), along(2), along(3))
         net.operations.append(
-            Map(output=joined, axes=(1, 16, 6, 6), value=_all(each), places=places)
+            Map(output=joined, axes=(1, 16, 6, 6), value=_all(each), coordinates=coordinates)
         )
     last = net.convolution(joined, 16, 1)
     _check(

@@ -15,11 +15,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -87,13 +87,15 @@ def _less(left: Element, right: Element) -> Element:
 
 
 def _dequantized(codes: Tensor, zero: float = 1.0, scale: float = 0.5) -> Element:
-    places = read_of(codes, *range(len(codes.shape)))
-    return times(_less(_f32(places), _number(zero)), scale)
+    coordinates = read_of(codes, *range(len(codes.shape)))
+    return times(_less(_f32(coordinates), _number(zero)), scale)
 
 
 def _map(name: str, value: Element, *sizes: Any) -> Map:
     output = Tensor(name, Scalar.F32, sizes)
-    return Map(output=output, axes=sizes, value=value, places=tuple(map(along, range(len(sizes)))))
+    return Map(
+        output=output, axes=sizes, value=value, coordinates=tuple(map(along, range(len(sizes))))
+    )
 
 
 @dataclass
@@ -178,7 +180,7 @@ _PRODUCTS_OF_FLOATS: Mapping[str, Callable[[], _Product]] = {
         right=times(_less(_f32(read_of(_RIGHT, 1, 0)), _number(1.0)), 0.5)
     ),
     "codes are repeated": lambda: _Product(
-        right=times(_less(_f32(Read(_ROW, (Place(), along(1)))), _number(1.0)), 0.5)
+        right=times(_less(_f32(Read(_ROW, (Coordinate(), along(1)))), _number(1.0)), 0.5)
     ),
     "scales are along another axis than zero points": lambda: _Product(
         right=_scaled_by(read_of(_SCALES, 1), _f32(read_of(_POINTS, 0)))
@@ -237,7 +239,7 @@ def test_any_other_product_stays_one_of_floats(case: str) -> None:
 def test_codes_written_at_other_places_are_not_multiplied() -> None:
     first, second, product = _Product().program().operations
     assert isinstance(second, Map)
-    turned = replace(second, places=(along(1), along(0)))
+    turned = replace(second, coordinates=(along(1), along(0)))
     assert not is_changed(_program(first, turned, product), multiply_codes)
 
 

@@ -17,11 +17,11 @@ from ortpkg.codegen.schedules.convolution_schedule import schedule_convolution
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -228,7 +228,7 @@ def test_the_epilogue_has_the_place_of_each_element(kernel: int, outputs: int) -
     bias = Tensor("bias", Scalar.F32, (outputs,))
     other = Tensor("other", Scalar.F32, plain.output.shape)
     residual = _sum(
-        _sum(Made(Scalar.F32), Read(bias, (Place(((1, 16), (4, 1))),))),
+        _sum(Made(Scalar.F32), Read(bias, (Coordinate(((1, 16), (4, 1))),))),
         Read(other, tuple(along(axis) for axis in range(5))),
     )
     column = Call(Function.MAX, (residual, Number(0.0, Scalar.F32)))

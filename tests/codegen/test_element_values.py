@@ -18,10 +18,10 @@ from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -90,8 +90,8 @@ def _filled(tensor: Tensor, seed: int) -> Array:
     else:
         made = (generator.standard_normal(shape) * 50).astype(kind)
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan], np.float32).astype(kind)
-    places = generator.integers(0, made.size, 24)
-    made.ravel()[places] = np.resize(special, 24)
+    coordinates = generator.integers(0, made.size, 24)
+    made.ravel()[coordinates] = np.resize(special, 24)
     return made
 
 
@@ -144,13 +144,13 @@ def test_reads_of_every_stride_and_gathers_stay_inside(target: NativeTarget) -> 
     row = Read(rows, (along(0),))
     elements: dict[str, Element] = {
         "across": Read(table, (along(1), along(0))),
-        "strided": Read(far, (Place(((0, 2),)), Place(((1, 2),), 1))),
-        "gathered": Read(far, (Place(value=row), Place(value=column))),
-        "a gathered row": Read(far, (Place(value=row), Place(((1, 1),), 2))),
-        "shifted by a value": Read(far, (along(0), Place(((1, 1),), value=row))),
-        "gathered and moved": Read(table, (along(1), Place(((0, 1),)))),
-        "a scalar for all": Read(far, (along(0), Place(offset=7))),
-        "backwards": Read(far, (along(0), Place(((1, -1),), _COLUMNS - 1))),
+        "strided": Read(far, (Coordinate(((0, 2),)), Coordinate(((1, 2),), 1))),
+        "gathered": Read(far, (Coordinate(value=row), Coordinate(value=column))),
+        "a gathered row": Read(far, (Coordinate(value=row), Coordinate(((1, 1),), 2))),
+        "shifted by a value": Read(far, (along(0), Coordinate(((1, 1),), value=row))),
+        "gathered and moved": Read(table, (along(1), Coordinate(((0, 1),)))),
+        "a scalar for all": Read(far, (along(0), Coordinate(offset=7))),
+        "backwards": Read(far, (along(0), Coordinate(((1, -1),), _COLUMNS - 1))),
     }
     _assert_values(elements, arrays, target)
 

@@ -34,15 +34,15 @@ def test_bias_activation_and_residual_stand_behind_a_product() -> None:
         s: f32[2, 3] = map
             axes: (2, 3)
             value: (p[a0, a1] + b[a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         a: f32[2, 3] = map
             axes: (2, 3)
             value: max(s[a0, a1], 0)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (a[a0, a1] + r[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         y: f32[2, 3] = product
@@ -75,11 +75,11 @@ def test_residual_and_activation_stand_behind_a_convolution() -> None:
         d: f32[1, 3, 3, 3] = map
             axes: (1, 3, 3, 3)
             value: (c[0, a1, a2, a3] + r[0, a1, a2, a3])
-            places: (a0, a1, a2, a3)
+            coordinates: (a0, a1, a2, a3)
         y: f32[1, 3, 3, 3] = map
             axes: (1, 3, 3, 3)
             value: max(d[0, a1, a2, a3], 0)
-            places: (a0, a1, a2, a3)
+            coordinates: (a0, a1, a2, a3)
         """,
         after="""
         y: f32[1, 3, 3, 3] = convolution
@@ -108,7 +108,7 @@ def test_what_follows_a_pool_stands_in_it() -> None:
         y: f32[1, 2, 3, 3] = map
             axes: (1, 2, 3, 3)
             value: neg(p[0, a1, a2, a3])
-            places: (a0, a1, a2, a3)
+            coordinates: (a0, a1, a2, a3)
         """,
         after="""
         y: f32[1, 2, 3, 3] = pool
@@ -135,7 +135,7 @@ def test_what_follows_a_softmax_stands_in_it() -> None:
         y: f32[2, 5] = map
             axes: (2, 5)
             value: (p[a0, a1] * two[])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         y: f32[2, 5] = row_normalize
@@ -164,11 +164,11 @@ def test_a_map_of_another_shape_leaves_an_alias_behind() -> None:
         n: f32[2, 1] = map
             axes: (2, 1)
             value: neg(ReduceSum_0.reduced[a0])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 1] = map
             axes: (2, 1)
             value: abs(n[a0, 0])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         n: f32[2] = reduce
@@ -182,7 +182,7 @@ def test_a_map_of_another_shape_leaves_an_alias_behind() -> None:
         y: f32[2, 1] = map
             axes: (2, 1)
             value: abs(n#2[a0, 0])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
     )
 
@@ -213,7 +213,7 @@ def test_the_first_of_two_products_takes_their_sum() -> None:
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (p[a0, a1] + q[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         q: f32[2, 3] = product

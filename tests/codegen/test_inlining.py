@@ -20,7 +20,7 @@ def test_a_product_reads_through_a_move() -> None:
         t: f32[3, 2] = map
             axes: (3, 2)
             value: x[a1, a0]
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[3, 4] = product
             batch: ()
             m: 3
@@ -33,7 +33,7 @@ def test_a_product_reads_through_a_move() -> None:
         t: f32[3, 2] = map
             axes: (3, 2)
             value: x[a1, a0]
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[3, 4] = product
             batch: ()
             m: 3
@@ -57,29 +57,29 @@ def test_a_chain_of_maps_is_one_expression() -> None:
         s: f32[2, 3] = map
             axes: (2, 3)
             value: (x[a0, a1] + b[a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         r: f32[2, 3] = map
             axes: (2, 3)
             value: max(s[a0, a1], 0)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (r[a0, a1] * x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         s: f32[2, 3] = map
             axes: (2, 3)
             value: (x[a0, a1] + b[a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         r: f32[2, 3] = map
             axes: (2, 3)
             value: max((x[a0, a1] + b[a1]), 0)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 3] = map
             axes: (2, 3)
             value: (max((x[a0, a1] + b[a1]), 0) * x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
     )
 
@@ -96,7 +96,7 @@ def test_a_reduction_computes_what_it_alone_reads() -> None:
         e: f32[2, 3] = map
             axes: (2, 3)
             value: exp(x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         ReduceSum_1.reduced: f32[2] = reduce
             axes: (2)
             reduced: (3)
@@ -109,7 +109,7 @@ def test_a_reduction_computes_what_it_alone_reads() -> None:
         e: f32[2, 3] = map
             axes: (2, 3)
             value: exp(x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         ReduceSum_1.reduced: f32[2] = reduce
             axes: (2)
             reduced: (3)
@@ -132,29 +132,29 @@ def test_cheap_work_is_done_again_for_each_reader() -> None:
         n: f32[2, 3] = map
             axes: (2, 3)
             value: neg(x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 3] = map
             axes: (2, 3)
             value: exp(n[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         z: f32[2, 3] = map
             axes: (2, 3)
             value: abs(n[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         n: f32[2, 3] = map
             axes: (2, 3)
             value: neg(x[a0, a1])
-            places: (a0, a1)
+            coordinates: (a0, a1)
         y: f32[2, 3] = map
             axes: (2, 3)
             value: exp(neg(x[a0, a1]))
-            places: (a0, a1)
+            coordinates: (a0, a1)
         z: f32[2, 3] = map
             axes: (2, 3)
             value: abs(neg(x[a0, a1]))
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
     )
 
@@ -171,37 +171,37 @@ def test_parts_of_a_joined_tensor_are_written_where_they_belong() -> None:
         s: f32[2] = map
             axes: (2)
             value: x[a0 + 1]
-            places: (a0)
+            coordinates: (a0)
         n: f32[4] = map
             axes: (4)
             value: neg(z[a0])
-            places: (a0)
+            coordinates: (a0)
         y: f32[6] = map
             axes: (2)
             value: s[a0]
-            places: (a0)
+            coordinates: (a0)
         y: f32[6] = map
             axes: (4)
             value: n[a0]
-            places: (a0 + 2)
+            coordinates: (a0 + 2)
         """,
         after="""
         s: f32[2] = map
             axes: (2)
             value: x[a0 + 1]
-            places: (a0)
+            coordinates: (a0)
         n: f32[4] = map
             axes: (4)
             value: neg(z[a0])
-            places: (a0)
+            coordinates: (a0)
         y: f32[6] = map
             axes: (2)
             value: x[a0 + 1]
-            places: (a0)
+            coordinates: (a0)
         y: f32[6] = map
             axes: (4)
             value: neg(z[a0])
-            places: (a0 + 2)
+            coordinates: (a0 + 2)
         """,
     )
 

@@ -13,11 +13,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -63,7 +63,9 @@ def _program(operations: Sequence[Operation]) -> TensorProgram:
 
 def _map(name: str, value: Element, *sizes: int, scalar: Scalar = Scalar.F32) -> Map:
     output = tensor_of(name, *sizes, scalar=scalar)
-    return Map(output=output, axes=sizes, value=value, places=tuple(map(along, range(len(sizes)))))
+    return Map(
+        output=output, axes=sizes, value=value, coordinates=tuple(map(along, range(len(sizes))))
+    )
 
 
 def _plus(left: Element, right: Element) -> Element:
@@ -81,13 +83,16 @@ def _larger(first: int) -> list[Operation]:
     """A map that writes three rows of four, from a row on."""
     larger = tensor_of("larger", 4, 3)
     rest = Map(
-        output=larger, axes=(3,), value=_ONE, places=(Place(offset=0 if first else 3), along(0))
+        output=larger,
+        axes=(3,),
+        value=_ONE,
+        coordinates=(Coordinate(offset=0 if first else 3), along(0)),
     )
     part = Map(
         output=larger,
         axes=(3, 3),
         value=times(read_of(_MADE_HERE, 0, 1), 2.0),
-        places=(Place(((0, 1),), first), along(1)),
+        coordinates=(Coordinate(((0, 1),), first), along(1)),
     )
     return [_PRODUCT, rest, part]
 
@@ -97,13 +102,13 @@ def _attention_before() -> list[Operation]:
     attention = Attention(
         output=mixed, batch=(), queries=3, keys=3, width=4, value_width=3,
         query=read_of(_LEFT, 0, 1), key=read_of(_LEFT, 0, 1), value=read_of(_SQUARE, 0, 1),
-        score=None, places=(along(0), along(1)),
+        score=None, coordinates=(along(0), along(1)),
     )  # fmt: skip
     return [attention, _map("output", times(read_of(mixed, 0, 1), 2.0), 3, 3)]
 
 
 def _overwritten() -> list[Operation]:
-    row = Map(output=_MADE_HERE, axes=(3,), value=_ONE, places=(Place(), along(0)))
+    row = Map(output=_MADE_HERE, axes=(3,), value=_ONE, coordinates=(Coordinate(), along(0)))
     return [_PRODUCT, row, _map("output", times(read_of(_MADE_HERE, 0, 1), 2.0), 3, 3)]
 
 
@@ -120,7 +125,7 @@ def _behind(value: Element, *sizes: int) -> Callable[[], list[Operation]]:
 
 def _turned_on_the_way() -> list[Operation]:
     behind = _map("output", times(read_of(_MADE_HERE, 0, 1), 2.0), 3, 3)
-    return [_PRODUCT, replace(behind, places=(along(1), along(0)))]
+    return [_PRODUCT, replace(behind, coordinates=(along(1), along(0)))]
 
 
 _NO_EPILOGUES: Mapping[str, Callable[[], list[Operation]]] = {
@@ -134,8 +139,8 @@ _NO_EPILOGUES: Mapping[str, Callable[[], list[Operation]]] = {
         _plus(read_of(_MADE_HERE, 0, 1), read_of(_MADE_HERE, 1, 0)), 3, 3
     ),
     "the diagonal": _behind(read_of(_MADE_HERE, 0, 0), 3),
-    "the first row": _behind(Read(_MADE_HERE, (Place(), along(0))), 3),
-    "the first row, repeated": _behind(Read(_MADE_HERE, (Place(), along(1))), 3, 3),
+    "the first row": _behind(Read(_MADE_HERE, (Coordinate(), along(0))), 3),
+    "the first row, repeated": _behind(Read(_MADE_HERE, (Coordinate(), along(1))), 3, 3),
     "the whole, repeated": _behind(read_of(_MADE_HERE, 0, 1), 3, 3, 2),
 }
 
@@ -223,18 +228,18 @@ def _attended(tensor: Tensor) -> Operation:
     return Attention(
         output=tensor_of("output", 3, 3), batch=(), queries=3, keys=3, width=3, value_width=3,
         query=read_of(tensor, 0, 1), key=read_of(_SQUARE, 0, 1), value=read_of(_SQUARE, 0, 1),
-        score=None, places=(along(0), along(1)),
+        score=None, coordinates=(along(0), along(1)),
     )  # fmt: skip
 
 
 def _turned_and_read() -> list[Operation]:
     first = _map("first", times(read_of(_SQUARE, 0, 1), 2.0), 3, 3)
-    return [replace(first, places=(along(1), along(0))), _doubled(first.output)]
+    return [replace(first, coordinates=(along(1), along(0))), _doubled(first.output)]
 
 
 def _overwritten_and_read() -> list[Operation]:
     first = _map("first", times(read_of(_SQUARE, 0, 1), 2.0), 3, 3)
-    row = Map(output=first.output, axes=(3,), value=_ONE, places=(Place(), along(0)))
+    row = Map(output=first.output, axes=(3,), value=_ONE, coordinates=(Coordinate(), along(0)))
     return [first, row, _doubled(first.output)]
 
 
@@ -244,13 +249,13 @@ def _reads_twice(value: Element) -> Callable[[], list[Operation]]:
     both = _plus(read_of(first.output, 0, 1), read_of(doubled.output, 0, 1))
     return lambda: [
         first,
-        replace(doubled, places=(along(1), along(0))),
+        replace(doubled, coordinates=(along(1), along(0))),
         _map("output", both, 3, 3),
     ]
 
 
-_PICKED = Read(_SQUARE, (Place(value=read_of(_INDICES, 0)), along(1)))
-_FEW = Read(_SQUARE, (Place(value=Number(1, Scalar.I64)), along(1)))
+_PICKED = Read(_SQUARE, (Coordinate(value=read_of(_INDICES, 0)), along(1)))
+_FEW = Read(_SQUARE, (Coordinate(value=Number(1, Scalar.I64)), along(1)))
 #: For each condition: operations that inlining leaves, beside those of which it changes one.
 _PAIRS: Mapping[str, tuple[Callable[[], list[Operation]], Callable[[], list[Operation]]]] = {
     "written at other places": (

@@ -8,7 +8,15 @@ import pytest
 from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.map import schedule_map
-from ortpkg.codegen.tensor_ir.elements import Call, Function, Place, Read, Tensor, along, scalar_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Coordinate,
+    Function,
+    Read,
+    Tensor,
+    along,
+    scalar_of,
+)
 from ortpkg.codegen.tensor_ir.operations import Map
 from ortpkg.shapes.expressions import Size, evaluate, symbol
 from tests.codegen.generated_elements import Generated, random_axes, symbolic
@@ -28,13 +36,13 @@ def _random_map(seed: int) -> tuple[Map, Generated]:
     if not generator.integers(3):
         generator.shuffle(order)
     shape: list[Size] = []
-    places = []
+    coordinates = []
     for axis in order:
         offset, step = int(generator.integers(4) == 0), 1 + int(generator.integers(6) == 0)
-        places.append(Place(((axis, step),), offset))
+        coordinates.append(Coordinate(((axis, step),), offset))
         shape.append(axes[axis] * step + offset)
     output = Tensor("made", scalar_of(value), tuple(shape))
-    return Map(output=output, axes=axes, value=value, places=tuple(places)), generated
+    return Map(output=output, axes=axes, value=value, coordinates=tuple(coordinates)), generated
 
 
 def _wanted(operation: Map, generated: Generated, before: Array) -> Array:
@@ -42,7 +50,7 @@ def _wanted(operation: Map, generated: Generated, before: Array) -> Array:
     value = reference_value(operation.value, axes, generated.arrays, symbols=generated.symbols)
     wanted = before.copy()
     index = []
-    for place in operation.places:
+    for place in operation.coordinates:
         ((axis, step),) = place.terms
         shape = [-1 if each == axis else 1 for each in range(len(axes))]
         numbers = [evaluate(each, generated.symbols) for each in (step, place.offset)]
@@ -65,8 +73,8 @@ def test_random_maps_are_computed(seed: int, target: NativeTarget) -> None:
 
 
 def _whole(output: Tensor, value: Read | Call) -> Map:
-    places = tuple(along(axis) for axis in range(len(output.shape)))
-    return Map(output=output, axes=output.shape, value=value, places=places)
+    coordinates = tuple(along(axis) for axis in range(len(output.shape)))
+    return Map(output=output, axes=output.shape, value=value, coordinates=coordinates)
 
 
 def _read(tensor: Tensor) -> Read:
@@ -119,8 +127,8 @@ def test_several_maps_fill_one_tensor() -> None:
     }
     kernels = []
     for tensor, offset in ((left, 0), (right, 30)):
-        places = (along(0), Place(((1, 1),), offset))
-        piece = Map(output=output, axes=tensor.shape, value=_read(tensor), places=places)
+        coordinates = (along(0), Coordinate(((1, 1),), offset))
+        piece = Map(output=output, axes=tensor.shape, value=_read(tensor), coordinates=coordinates)
         kernels += schedule_map(piece, V4.model, ())
     made = run_scheduled(kernels, arrays, V4)[output]
     np.testing.assert_array_equal(made, np.concatenate([arrays[left], arrays[right]], 1))
@@ -133,13 +141,13 @@ def test_pieces_of_one_size_share_a_kernel_wherever_they_begin(is_piece_read: bo
     texts = set()
     for offset in (4, 8, 60):
         read, written = (whole, piece) if is_piece_read else (piece, whole)
-        at = (along(0), Place(((1, 1),), offset))
+        at = (along(0), Coordinate(((1, 1),), offset))
         own = (along(0), along(1))
         operation = Map(
             output=written,
             axes=(3, 4),
             value=Read(read, at if is_piece_read else own),
-            places=own if is_piece_read else at,
+            coordinates=own if is_piece_read else at,
         )
         (made,) = schedule_map(operation, V4.model, ())
         assert made.sizes == (offset,)

@@ -79,7 +79,7 @@ def _program(*, k: int = 8, n: int = 6, is_shared: bool = False) -> TensorProgra
         outputs=tuple(outputs),
         constants={weights: floats(k, n)},
         operations=(
-            Map(output=rows, axes=(4, k), value=value, places=read(rows, 0, 1).places),
+            Map(output=rows, axes=(4, k), value=value, coordinates=read(rows, 0, 1).coordinates),
             *products,
         ),
     )

@@ -14,9 +14,9 @@ from ortpkg.codegen.schedules.product import schedule_product
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Function,
     Made,
-    Place,
     Position,
     Read,
     Tensor,
@@ -172,20 +172,25 @@ def test_batches_are_broadcast(
 
 def test_heads_are_read_where_they_lie() -> None:
     """As attention multiplies query and key: (batch, place, head, width) without a transpose."""
-    b, heads, places, width = 2, 3, 10, 16
-    query, key = tensor("query", b, places, heads, width), tensor("key", b, places, heads, width)
-    output = tensor("scores", b, heads, places, places)
+    b, heads, coordinates, width = 2, 3, 10, 16
+    query, key = (
+        tensor("query", b, coordinates, heads, width),
+        tensor("key", b, coordinates, heads, width),
+    )
+    output = tensor("scores", b, heads, coordinates, coordinates)
     product = Product(
         output=output,
         batch=(b, heads),
-        m=places,
-        n=places,
+        m=coordinates,
+        n=coordinates,
         k=width,
         left=read(query, 0, 2, 1, 3),
         right=read(key, 0, 3, 1, 2),
     )
-    arrays = {each: floats(b, places, heads, width, seed=n) for n, each in enumerate((query, key))}
-    arrays[output] = np.full((b, heads, places, places), np.nan, np.float32)
+    arrays = {
+        each: floats(b, coordinates, heads, width, seed=n) for n, each in enumerate((query, key))
+    }
+    arrays[output] = np.full((b, heads, coordinates, coordinates), np.nan, np.float32)
     kernels = schedule_product(product, V4.model, ())
     run_scheduled(kernels, arrays, V4)
     expected = np.einsum("bqhd,bkhd->bhqk", arrays[query], arrays[key])
@@ -269,7 +274,7 @@ def test_constants_of_equal_layout_are_packed_once() -> None:
             n=96,
             k=32,
             left=read(left, 0, 1),
-            right=Read(right, (Place(((0, 1),), first), along(1))),
+            right=Read(right, (Coordinate(((0, 1),), first), along(1))),
         )
         (kernel,) = schedule_product(product, V4.model, {right})
         (packing,) = kernel.packed.values()
@@ -289,7 +294,7 @@ def test_a_read_beyond_the_constant_is_refused() -> None:
         n=5,
         k=8,
         left=read(left, 0, 1),
-        right=Read(right, (Place(((0, 1),), 1), along(1))),
+        right=Read(right, (Coordinate(((0, 1),), 1), along(1))),
     )
     (kernel,) = schedule_product(product, V3.model, {right})
     (packing,) = kernel.packed.values()

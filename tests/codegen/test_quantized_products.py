@@ -144,11 +144,11 @@ def test_a_product_of_dequantized_codes_multiplies_the_codes() -> None:
         a: f32[2, 4] = map
             axes: (2, 4)
             value: ((f32(x[a0, a1]) - 3) * 0.5)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         b: f32[4, 3] = map
             axes: (4, 3)
             value: (f32(w[a0, a1]) * 0.25)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         m: f32[2, 3] = product
             batch: ()
             m: 2
@@ -159,17 +159,17 @@ def test_a_product_of_dequantized_codes_multiplies_the_codes() -> None:
         y: u8[2, 3] = map
             axes: (2, 3)
             value: u8((round((m[a0, a1] / 2.0)) + 7))
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
         after="""
         a: f32[2, 4] = map
             axes: (2, 4)
             value: ((f32(x[a0, a1]) - 3) * 0.5)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         b: f32[4, 3] = map
             axes: (4, 3)
             value: (f32(w[a0, a1]) * 0.25)
-            places: (a0, a1)
+            coordinates: (a0, a1)
         m: f32[2, 3] = product
             batch: ()
             m: 2
@@ -182,6 +182,6 @@ def test_a_product_of_dequantized_codes_multiplies_the_codes() -> None:
         y: u8[2, 3] = map
             axes: (2, 3)
             value: u8((round((m[a0, a1] / 2.0)) + 7))
-            places: (a0, a1)
+            coordinates: (a0, a1)
         """,
     )

@@ -16,11 +16,11 @@ from ortpkg.codegen.schedules.recurrence_tiling import recurrence_tiling
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -52,7 +52,7 @@ def _layer(
     directions, gates = len(backward), cell.gate_count
     inputs = Tensor("inputs", Scalar.F32, (directions, steps * batch, gates * hidden))
     weights = Tensor("weights", scalar, (directions, gates * hidden, hidden))
-    right: Element = Read(weights, (along(0), Place(((1, hidden), (3, 1))), along(2)))
+    right: Element = Read(weights, (along(0), Coordinate(((1, hidden), (3, 1))), along(2)))
     states = [
         Tensor(name, scalar, (directions, batch, hidden)) for name in ("h", "c", "y_h", "y_c")
     ]

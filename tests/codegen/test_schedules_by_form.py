@@ -22,7 +22,7 @@ def _tensor(name: str, *shape: int, scalar: Scalar = Scalar.F32) -> Tensor:
 
 def _sum(left: Tensor, right: Element, name: str) -> Map:
     value = Call(Function.ADD, (Read(left, _PLACES), right))
-    return Map(output=_tensor(name, 8, 8), axes=(8, 8), value=value, places=_PLACES)
+    return Map(output=_tensor(name, 8, 8), axes=(8, 8), value=value, coordinates=_PLACES)
 
 
 def _product(left: Tensor, right: Tensor, name: str) -> Product:

@@ -6,10 +6,10 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -22,11 +22,11 @@ from ortpkg.shapes.expressions import symbol
 def test_operations_are_formulas_over_their_axes() -> None:
     x, bias = Tensor("x", Scalar.F32, (symbol("n"), 8)), Tensor("bias", Scalar.F32, (16,))
     y, mean = Tensor("y", Scalar.F16, (symbol("n"), 8)), Tensor("y", Scalar.F32, (symbol("n"),))
-    shifted = Read(bias, (Place(((1, 2),), 1),))
+    shifted = Read(bias, (Coordinate(((1, 2),), 1),))
     total = Call(Function.ADD, (Read(x, (along(0), along(1))), shifted))
     relu = Call(Function.MAX, (total, Number(0.0, Scalar.F32)))
     operations = (
-        Map(output=y, axes=x.shape, value=Convert(relu, Scalar.F16), places=(along(0), along(1))),
+        Map(output=y, axes=x.shape, value=Convert(relu, Scalar.F16), coordinates=(along(0), along(1))),
         Reduce(
             output=mean, axes=(symbol("n"),), reduced=(8,), combiner=Combiner.SUM,
             value=Read(x, (along(0), along(1))),
@@ -55,7 +55,7 @@ def test_names_of_models_and_long_formulas_are_bounded() -> None:
     for _ in range(8):
         value = Call(Function.MUL, (value, value))
     operation = Map(
-        output=Tensor("y", Scalar.F32, (3,)), axes=(3,), value=value, places=(along(0),)
+        output=Tensor("y", Scalar.F32, (3,)), axes=(3,), value=value, coordinates=(along(0),)
     )
     text = operations_text([operation])
     assert "\x1b" not in text

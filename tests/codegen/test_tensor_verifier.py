@@ -10,11 +10,11 @@ import pytest
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     Tensor,
@@ -43,8 +43,8 @@ _Y = Tensor("y", Scalar.F32, (4, 8))
 _BYTES = Tensor("bytes", Scalar.U8, (4, 8))
 
 
-def _map(value: Element, *, places: tuple[Place, ...] = (along(0), along(1))) -> Map:
-    return Map(output=_Y, axes=(4, 8), value=value, places=places)
+def _map(value: Element, *, coordinates: tuple[Coordinate, ...] = (along(0), along(1))) -> Map:
+    return Map(output=_Y, axes=(4, 8), value=value, coordinates=coordinates)
 
 
 def _one(scalar: Scalar) -> Number:
@@ -68,17 +68,23 @@ def test_right_operations_are_taken() -> None:
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        (Read(_X, (along(0),)), "1 places in x of rank 2"),
-        (Read(_X, (along(0), Place(((1, 1),), 1))), r"places \(1, 8\) in dimension 1 of x"),
-        (Read(_X, (along(0), Place(((1, -1),)))), r"places \(-7, 0\) in dimension 1 of x"),
+        (Read(_X, (along(0),)), "1 coordinates in x of rank 2"),
+        (
+            Read(_X, (along(0), Coordinate(((1, 1),), 1))),
+            r"coordinates \(1, 8\) in dimension 1 of x",
+        ),
+        (
+            Read(_X, (along(0), Coordinate(((1, -1),)))),
+            r"coordinates \(-7, 0\) in dimension 1 of x",
+        ),
         (Read(_X, (along(0), along(2))), "it has no axis 2 of 2"),
         (Read(_BYTES, (along(0), along(1))), "its expression is u8, not f32"),
         (Call(Function.ADD, (_one(Scalar.I32), _READ)), "add of i32, f32"),
         (Call(Function.ADD, (_READ,)), "add of 1 operands"),
         (Call(Function.SELECT, (_READ, _READ, _READ)), "select by f32"),
-        (Read(_X, (along(0), Place((), 0, _READ))), "a place in x is no integer"),
+        (Read(_X, (along(0), Coordinate((), 0, _READ))), "a coordinate in x is no integer"),
         (Made(Scalar.F32), "it takes a made f32, and there is None"),
-        (Read(_X, (along(0), Place((), 0, Position(5)))), "it has no axis 5 of 2"),
+        (Read(_X, (along(0), Coordinate((), 0, Position(5)))), "it has no axis 5 of 2"),
     ],
 )
 def test_wrong_expressions_are_refused(value: Element, fault: str) -> None:
@@ -89,8 +95,11 @@ def test_wrong_expressions_are_refused(value: Element, fault: str) -> None:
 @pytest.mark.parametrize(
     ("operations", "fault"),
     [
-        ([_map(_READ, places=(along(1), along(0)))], r"places \(0, 7\) in dimension 0 of y"),
-        ([_map(_READ, places=(along(1),))], "1 places in y of rank 2"),
+        (
+            [_map(_READ, coordinates=(along(1), along(0)))],
+            r"coordinates \(0, 7\) in dimension 0 of y",
+        ),
+        ([_map(_READ, coordinates=(along(1),))], "1 coordinates in y of rank 2"),
         ([_map(Read(_Y, (along(0), along(1))))], "reads y, which is made later"),
         (
             [Alias(output=Tensor("z", Scalar.F32, (33,)), source=_X)],
@@ -121,7 +130,7 @@ def _recurrence(**changed: Any) -> Recurrence:
         batch=3,
         hidden=8,
         inputs=Tensor("gates", Scalar.F32, (2, 15, 8)),
-        recurrence=Read(weights, (along(0), Place(((1, 8), (3, 1))), along(2))),
+        recurrence=Read(weights, (along(0), Coordinate(((1, 8), (3, 1))), along(2))),
         late_bias=None,
         initial=Read(Tensor("first", Scalar.F32, (2, 3, 8)), tuple(map(along, range(3)))),
         initial_cell=None,
@@ -140,10 +149,16 @@ def _recurrence(**changed: Any) -> Recurrence:
         ({"last": _Y}, r"y has not the shape \(2, 3, 8\)"),
         ({"inputs": _X}, r"x has not the shape \(2, 15, 8\)"),
         ({"cell": Cell.LSTM}, r"gates has not the shape \(2, 15, 32\)"),
-        ({"recurrence": Read(_X, (along(2), along(1)))}, r"places \(0, 7\) in dimension 0 of x"),
-        ({"initial": Read(_X, (along(2), along(1)))}, r"places \(0, 7\) in dimension 0 of x"),
-        ({"lengths": Read(Tensor("n", Scalar.I32, (2,)), (along(0),))}, r"places \(0, 2\) in"),
-        ({"peepholes": (Read(_X, (along(1), along(0))),)}, r"places \(0, 7\) in dimension 0 of x"),
+        (
+            {"recurrence": Read(_X, (along(2), along(1)))},
+            r"coordinates \(0, 7\) in dimension 0 of x",
+        ),
+        ({"initial": Read(_X, (along(2), along(1)))}, r"coordinates \(0, 7\) in dimension 0 of x"),
+        ({"lengths": Read(Tensor("n", Scalar.I32, (2,)), (along(0),))}, r"coordinates \(0, 2\) in"),
+        (
+            {"peepholes": (Read(_X, (along(1), along(0))),)},
+            r"coordinates \(0, 7\) in dimension 0 of x",
+        ),
         ({"activations": (Call(Function.TANH, (_READ,)),)}, "it has no axis 0 of 0"),
     ],
 )
@@ -176,9 +191,15 @@ def _convolution(**changed: Any) -> Convolution:
         ({"weights": Tensor("w", Scalar.F32, (4, 3, 3, 1))}, "its weights have the shape"),
         ({"source": Tensor("s", Scalar.F32, (2, 6, 9, 9))}, "s has another batch"),
         ({"source": Tensor("s", Scalar.F32, (1, 6))}, "its windows have 2 spatial axes"),
-        ({"epilogue": Read(Tensor("b", Scalar.F32, (3,)), (along(1),))}, r"places \(0, 3\) in"),
+        (
+            {"epilogue": Read(Tensor("b", Scalar.F32, (3,)), (along(1),))},
+            r"coordinates \(0, 3\) in",
+        ),
         ({"source_zero": Read(_X, (along(0), along(1)))}, "it has no axis 0 of 0"),
-        ({"weights_zero": Read(Tensor("z", Scalar.U8, (3,)), (along(1),))}, r"places \(0, 3\) in"),
+        (
+            {"weights_zero": Read(Tensor("z", Scalar.U8, (3,)), (along(1),))},
+            r"coordinates \(0, 3\) in",
+        ),
     ],
 )
 def test_convolutions_that_do_not_fit_are_refused(changed: dict[str, Any], fault: str) -> None:
@@ -198,9 +219,9 @@ def test_statistics_of_other_rows_are_refused() -> None:
 
 def test_places_of_unknown_size_are_taken() -> None:
     x = Tensor("x", Scalar.F32, (symbol("n"),))
-    value = Read(x, (Place(((0, 1),), 3),))
+    value = Read(x, (Coordinate(((0, 1),), 3),))
     operation = Map(
         output=Tensor("y", Scalar.F32, (symbol("n"),)), axes=(symbol("n"),), value=value,
-        places=(along(0),),
+        coordinates=(along(0),),
     )  # fmt: skip
     verify_operations([operation])

@@ -19,21 +19,21 @@ def test_what_no_output_needs_is_gone_with_its_constants() -> None:
         a: f32[3] = map
             axes: (3)
             value: neg(x[a0])
-            places: (a0)
+            coordinates: (a0)
         b: f32[3] = map
             axes: (3)
             value: (a[a0] + l[a0])
-            places: (a0)
+            coordinates: (a0)
         y: f32[3] = map
             axes: (3)
             value: (x[a0] + k[a0])
-            places: (a0)
+            coordinates: (a0)
         """,
         after="""
         y: f32[3] = map
             axes: (3)
             value: (x[a0] + k[a0])
-            places: (a0)
+            coordinates: (a0)
         """,
     )
 

@@ -281,7 +281,7 @@ _COMPUTED: Mapping[str, tuple[Element, Element]] = {
 
 def _after_a_computed_one(value: Element) -> TensorProgram:
     maps = [
-        Map(output=output, axes=(3,), value=element, places=(along(0),))
+        Map(output=output, axes=(3,), value=element, coordinates=(along(0),))
         for output, element in ((_MADE_HALF, _call(Function.NEG, _READ[_HALF])), (_OUTPUT, value))
     ]
     return TensorProgram(

@@ -15,7 +15,7 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.winograd_convolution import winograd_convolution
 from ortpkg.codegen.schedules.winograd_tiling import WinogradTiling, winograd_tiling
 from ortpkg.codegen.schedules.winograd_transforms import transformed_weights
-from ortpkg.codegen.tensor_ir.elements import Call, Function, Made, Place, Read, Tensor
+from ortpkg.codegen.tensor_ir.elements import Call, Coordinate, Function, Made, Read, Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
@@ -69,7 +69,9 @@ def test_squares_of_any_image_are_those_of_numpy(
     bias = Tensor("bias", Scalar.F32, (channels[1],))
     operation = replace(
         _operation(case, channels, lanes, symbol("batch")),
-        epilogue=Call(Function.ADD, (Made(Scalar.F32), Read(bias, (Place(((1, lanes), (4, 1))),)))),
+        epilogue=Call(
+            Function.ADD, (Made(Scalar.F32), Read(bias, (Coordinate(((1, lanes), (4, 1))),)))
+        ),
     )
     squares, columns, blocks, tile_blocks = tiling
     cut = WinogradTiling(squares=squares, columns=columns, blocks=blocks, tile_blocks=tile_blocks)

@@ -1,1 +1,1 @@
-"""From a tensor program to a program that runs: steps, memory, compiled kernels in one code."""
+"""Assembly: turns a tensor program into a runnable one, with steps, memory and compiled kernels."""

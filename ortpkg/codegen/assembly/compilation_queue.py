@@ -1,9 +1,9 @@
-"""Modules of LLVM IR on their way to code: child processes compile them while more are made.
+"""Queue of LLVM modules to compile: child processes compile some while more are made.
 
-llvmlite lets one thread of a process compile at a time, and makes it wait for Python between its
-calls; so other cores are used by processes. They are started when there is more to do than their
-start takes. What none of them has begun with is compiled in this process at the end. Each module is
-compiled by itself, so that its code is the same whoever does it.
+llvmlite lets only one thread of a process compile at a time, and makes it wait for Python between
+its calls; so processes use the other cores. They are started when there is more to do than starting
+takes. Modules that no process has begun are compiled in this process at the end. Each module is
+compiled by itself, so that its code is the same wherever it is compiled.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ortpkg.errors import CompileError
 from ortpkg.graph.load_control import poll_load
 from ortpkg.isolation.worker import Worker, WorkerCallError, WorkerEndedError
 
-#: So many characters of waiting modules take LLVM as long as a process takes to start.
+#: Characters of waiting modules that LLVM compiles in the time that a process takes to start.
 _WORTH_A_PROCESS = 400_000
-#: So many are sent at once: between two requests a process waits for this one's Python.
+#: Characters in one request: between two requests a process waits for this one's Python.
 _REQUEST_LENGTH = 200_000
 _MOST_PROCESSES = 8
 _POLL_S = 0.05
@@ -51,11 +51,11 @@ class CompilationQueue:
 
     @property
     def process_count(self) -> int:
-        """How many processes it has started."""
+        """Number of processes that it has started."""
         return len(self._processes)
 
     def put(self, module_text: str) -> Code:
-        """The code of a module, which is there at the latest after :meth:`finish`."""
+        """Queue a module; return its code, which is complete after :meth:`finish`."""
         task = _Task(module_text, Future())
         with self._changed:
             self._waiting.append(task)
@@ -67,9 +67,11 @@ class CompilationQueue:
         return task.code
 
     def finish(self, codes: Sequence[Code]) -> None:
-        """Compiles what nobody has begun with, and waits until all of ``codes`` are there.
+        """Compile the modules that no process has begun, and wait for all of ``codes``.
 
-        Raises CompileError where LLVM fails, what a load limit raises where it is passed.
+        Raises:
+            CompileError: if LLVM fails.
+            LimitExceededError: if a load limit is exceeded.
         """
         while (task := self._take_last()) is not None:
             poll_load()
@@ -80,7 +82,7 @@ class CompilationQueue:
             code.result()
 
     def close(self) -> None:
-        """Ends the processes, whatever they do; what still waits is not compiled any more."""
+        """End the processes; modules that still wait are not compiled."""
         with self._changed:
             self._is_closed = True
             self._waiting.clear()
@@ -93,7 +95,7 @@ class CompilationQueue:
             return
         try:
             process = start_compiling_process(self._compiler)
-        except OSError:  # then all is compiled here
+        except OSError:  # compile everything in this process instead
             self._most_processes = 0
             return
         self._processes.append(process)
@@ -102,7 +104,7 @@ class CompilationQueue:
         ).start()
 
     def _serve(self, process: Worker) -> None:
-        """Has a process compile what waits, until the queue is closed or the process fails."""
+        """Let a process compile waiting modules until the queue is closed or the process fails."""
         while tasks := self._take_first():
             try:
                 codes = compile_in(process, [task.module_text for task in tasks])
@@ -114,7 +116,7 @@ class CompilationQueue:
                 task.code.set_result(code)
 
     def _take_first(self) -> list[_Task]:
-        """As many of the first tasks as one request has; none where the queue is closed."""
+        """Return the first tasks, as many as fit a request; none if the queue is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             tasks: list[_Task] = []

@@ -1,4 +1,4 @@
-"""For what CPU kernels are compiled, and how."""
+"""The CPU and the options that kernels are compiled for."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ortpkg.machine_code.cpu_targets import CpuTarget
 
 @dataclass(frozen=True, slots=True)
 class CompilationTarget:
-    """For what kernels are compiled.
+    """CPU and options of a compilation.
 
     Attributes:
         cpu: the family of CPUs.
-        extras: features beyond it that code may use (:attr:`CpuTarget.extras`).
-        is_checked: whether each access is held against its buffer's bounds.
-        multiplies_bfloat: whether products of floats round what they multiply to bf16; the extras
-            have the CPU's instruction for that.
-        sums_directly: whether convolutions are to do without Winograd's transforms.
+        extras: further CPU features that the code may use (:attr:`CpuTarget.extras`).
+        is_checked: True to check each access against its buffer's bounds.
+        multiplies_bfloat: True if products of floats round their operands to bf16; the extras then
+            have
+            the CPU's instruction for it.
+        sums_directly: True if convolutions must not use Winograd's transforms.
     """
 
     cpu: CpuTarget
@@ -31,14 +32,14 @@ class CompilationTarget:
 
     @property
     def features(self) -> frozenset[str]:
-        """All that the CPU has and the code may use, in the system's words and in LLVM's."""
+        """Features that the CPU has and the code may use, by the system's and by LLVM's names."""
         names = self.cpu.features
-        words = [*names, *(self.cpu.extras[each] for each in names if each in self.cpu.extras)]
+        words = [*names, *(self.cpu.extras[name] for name in names if name in self.cpu.extras)]
         words += self.cpu.llvm_features_with(self.extras)
-        return frozenset(each.removeprefix("+") for each in words)
+        return frozenset(word.removeprefix("+") for word in words)
 
     def compiler(self) -> ObjectCompiler:
-        """LLVM for that."""
+        """Return LLVM's compiler for this target."""
         return ObjectCompiler(
             triple=self.cpu.llvm_triple,
             cpu=self.cpu.llvm_cpu,
@@ -46,7 +47,7 @@ class CompilationTarget:
         )
 
     def emission_options(self) -> EmissionOptions:
-        """How functions are emitted."""
+        """Return the options with which functions are emitted."""
         nbits = 8 * self.cpu.vector_nbytes
         return EmissionOptions(
             calling_convention=calling_convention(self.cpu),

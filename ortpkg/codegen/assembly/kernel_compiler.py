@@ -1,4 +1,4 @@
-"""Code of kernels for one target: what this process or the cache of kernels has is not compiled."""
+"""Compiles kernels for one target, unless this process or the kernel cache has their code."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ortpkg.ep_context.kernel_cache import CachedKernel, KernelCache
 from ortpkg.graph.load_control import poll_load
 from ortpkg.host.cores import usable_cores
 
-#: Kernels that one process keeps compiled; each takes some kilobytes.
+#: Compiled kernels that one process keeps; each takes some kilobytes.
 _MOST_KEPT = 4096
 _KEPT: dict[tuple[bytes, CompilationTarget], LinkedCode] = {}
 
 
 class _Started(NamedTuple):
-    """A kernel that is compiled, with its keys in memory and on the disk."""
+    """A kernel being compiled, with its keys in memory and on disk."""
 
     kept_key: tuple[bytes, CompilationTarget]
     cache_key: str
@@ -27,7 +27,7 @@ class _Started(NamedTuple):
 
 
 class KernelCompiler:
-    """Compiles kernels for one target. Close it, which ends what is under way."""
+    """Compiles kernels for one target. Close it, which ends the work in progress."""
 
     def __init__(self, target: CompilationTarget, cache: KernelCache | None = None) -> None:
         self._target = target
@@ -37,16 +37,16 @@ class KernelCompiler:
         self._started: list[_Started] = []
 
     def start(self, text: str, make_module: Callable[[], str]) -> Code:
-        """The code of a kernel, which is there at the latest after :meth:`finish`.
+        """Start to compile a kernel; return its code, which is complete after :meth:`finish`.
 
         Args:
-            text: tells it from others.
-            make_module: makes its module of LLVM IR, if that is needed.
+            text: text of the kernel, which identifies it.
+            make_module: function that makes its module of LLVM IR, called only if needed.
         """
         poll_load()
         kept_key = (hashlib.sha256(text.encode()).digest(), self._target)
-        if (kept := _KEPT.get(kept_key)) is not None:
-            return _done(kept)
+        if (code_in_memory := _KEPT.get(kept_key)) is not None:
+            return _done(code_in_memory)
         module_text = make_module()
         cache_key = "" if self._cache is None else self._compiler.key_of(module_text)
         if self._cache is not None and (cached := self._cache.read(cache_key)) is not None:
@@ -58,15 +58,17 @@ class KernelCompiler:
         return made
 
     def finish(self) -> None:
-        """Waits until all that was started is compiled, and keeps it.
+        """Wait until all started kernels are compiled, and keep their code.
 
-        Raises CompileError where LLVM fails, what a load limit raises where it is passed.
+        Raises:
+            CompileError: if LLVM fails.
+            LimitExceededError: if a load limit is exceeded.
         """
         started, self._started = self._started, []
-        self._queue.finish([each.code for each in started])
-        _keep({each.kept_key: each.code.result() for each in started})
+        self._queue.finish([kernel.code for kernel in started])
+        _keep({kernel.kept_key: kernel.code.result() for kernel in started})
         if self._cache is not None:
-            made = {each.cache_key: each.code.result() for each in started}
+            made = {kernel.cache_key: kernel.code.result() for kernel in started}
             self._cache.write(
                 {
                     key: CachedKernel(functions=code.functions, code=code.data)
@@ -75,7 +77,7 @@ class KernelCompiler:
             )
 
     def close(self) -> None:
-        """Ends what is under way."""
+        """End the work in progress."""
         self._queue.close()
 
 

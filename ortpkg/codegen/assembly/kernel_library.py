@@ -1,4 +1,4 @@
-"""The kernels of a program as one code: those of the same text once."""
+"""The kernels of a program as one block of code; kernels of the same text are compiled once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ortpkg.codegen.loop_ir.kernel import Kernel
 from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.loop_ir.kernel_verifier import verify_kernel
 
-#: What is compiled for AArch64 tells its data by pages: it stays right at the start of one alone.
+#: Code for AArch64 addresses its data relative to pages, so it must start at one.
 _ALIGNMENTS = {"x86_64": 64, "aarch64": 4096}
 _SYMBOL = "kernel"
 
 
 class KernelLibrary:
-    """Collects kernels, and makes one code of them."""
+    """Collects kernels and links them into one block of code."""
 
     def __init__(self, target: CompilationTarget, compiler: KernelCompiler | None = None) -> None:
-        """``compiler``: for that target; None where only texts are asked for."""
+        """Create an empty library; ``compiler`` may be None if only texts are needed."""
         self._target = target
         self._compiler = compiler
         self._names_by_text: dict[str, str] = {}
@@ -32,7 +32,7 @@ class KernelLibrary:
         self._codes: dict[str, Code] = {}
 
     def add(self, kernel: Kernel) -> str:
-        """The name of a kernel's function in the code; kernels of the same text have one."""
+        """Add a kernel; return its function's name, which kernels of the same text share."""
         if kernel not in self._names:
             text = kernel_text(kernel, name=_SYMBOL)
             if text not in self._names_by_text:
@@ -41,21 +41,23 @@ class KernelLibrary:
         return self._names[kernel]
 
     def texts(self) -> Mapping[str, str]:
-        """Each kernel's text in the loop IR, by the name of its function."""
+        """Return each kernel's text in the loop IR, by the name of its function."""
         return {name: kernel_text(kernel, name=name) for name, kernel in self._kernels.items()}
 
     def llvm_text(self, name: str) -> str:
-        """A kernel as LLVM gets it, by the name of its function."""
+        """Return the LLVM IR of a kernel, by the name of its function."""
         return kernel_function(self._kernels[name], name, self._target.emission_options())
 
     def assembly_text(self, name: str) -> str:
-        """A kernel as the CPU's instructions. CompileError where LLVM fails."""
+        """Return the CPU instructions of a kernel; CompileError if LLVM fails."""
         return self._target.compiler().assembly(self.llvm_text(name)).expandtabs(8)
 
     def link(self) -> LinkedCode:
-        """All kernels, and the executor, as one code.
+        """Return all kernels and the executor as one block of code.
 
-        Raises CompileError where LLVM fails, what a load limit raises where it is passed.
+        Raises:
+            CompileError: if LLVM fails.
+            LimitExceededError: if a load limit is exceeded.
         """
         assert self._compiler is not None
         executor = executor_module(self._target.cpu)

@@ -1,4 +1,4 @@
-"""Makes the program that runs of a tensor program: schedules it, places it, compiles it."""
+"""Turns a scheduled tensor program into a runnable one: assigns memory and compiles kernels."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ELEMENT_TYPES: Mapping[Scalar, ElementType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledCode:
-    """A partition that is compiled.
+    """A compiled partition.
 
     Attributes:
-        program: what runs.
+        program: the program to run.
         code: its machine code.
         constants: the bytes of its constants, by the name of their part.
     """
@@ -41,7 +41,7 @@ class CompiledCode:
 
 
 def machine_model(target: CompilationTarget) -> MachineModel:
-    """What schedules know of the target."""
+    """Return the model of the target that schedules use."""
     cpu = target.cpu
     return MachineModel(
         vector_nbytes=cpu.vector_nbytes,
@@ -63,16 +63,18 @@ def assemble(
     compiler: KernelCompiler,
     guards: tuple[Guard, ...] = (),
 ) -> CompiledCode:
-    """Places and compiles a program whose operations are fused and scheduled.
+    """Assign memory to a program's tensors and compile its kernels.
 
     Args:
-        tensors: the program.
-        kernels: of its operations, in the order in which they run.
-        target: what it is compiled for.
-        model, compiler: of that target.
-        guards: what it asks of sizes.
+        tensors: the program, fused.
+        kernels: its operations with their kernels, in the order in which they run.
+        target: the target to compile for.
+        model, compiler: model and compiler of that target.
+        guards: conditions that the program checks on sizes.
 
-    Raises CompileError where LLVM fails, what a load limit raises where it is passed.
+    Raises:
+        CompileError: if LLVM fails.
+        LimitExceededError: if a load limit is exceeded.
     """
     library, storage = KernelLibrary(target, compiler), Storage(tensors)
     steps: list[Step] = []

@@ -1,8 +1,8 @@
-"""What sizes must satisfy for the operations of a program to stay within their tensors.
+"""Conditions on sizes under which the operations of a program stay within their tensors.
 
-Sizes that a model declares equal may differ when it runs, and a stranger's model declares what it
-likes. What is wrong for every size is refused when it is compiled; what depends on sizes becomes a
-guard of the program, which is asked before each new shape runs.
+Sizes that a model declares equal may differ when it runs, and an untrusted model may declare
+anything. A fault for every size is refused at compile time; a condition that depends on sizes
+becomes a guard of the program, checked before each new shape runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
-from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, parts_of
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Read, Tensor, parts_of
 from ortpkg.codegen.tensor_ir.operation_expressions import expressions_of
 from ortpkg.codegen.tensor_ir.operations import Alias, Attention, Map, Operation
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
@@ -23,43 +23,46 @@ Axes = tuple[Size, ...]
 
 
 def size_guards(program: TensorProgram) -> tuple[Guard, ...]:
-    """The guards of a program, each once.
+    """Return the guards of a program, each once.
 
-    Raises NotLoweredError where an operation leaves a tensor for every size.
+    Raises:
+        NotLoweredError: if an operation leaves a tensor for every size.
     """
     try:
         verify_operations(program.operations)
     except OperationFaultError as error:
         raise NotLoweredError(str(error)) from error
-    found: dict[tuple[Axes, Size], Guard] = {}
+    guards: dict[tuple[Axes, Size], Guard] = {}
     differences = [
         margin for left, right in program.equal_sizes for margin in (left - right, right - left)
     ]
     for margin in (*differences, *program.margins):
-        found[(), margin] = Guard(axes=(), margin=margin)
+        guards[(), margin] = Guard(axes=(), margin=margin)
     for operation in program.operations:
         for axes, margin in _margins(operation):
             if isinstance(margin, int):
-                if margin < 0 and all(isinstance(each, int) and each > 0 for each in axes):
+                if margin < 0 and all(isinstance(size, int) and size > 0 for size in axes):
                     raise NotLoweredError(f"what makes {operation.output.name} leaves a tensor")
                 if margin >= 0:
                     continue
-            found[axes, margin] = Guard(axes=axes, margin=margin)
-    return tuple(found.values())
+            guards[axes, margin] = Guard(axes=axes, margin=margin)
+    return tuple(guards.values())
 
 
 def _margins(operation: Operation) -> Iterator[tuple[Axes, Size]]:
-    """Numbers that must not be below 0, with the axes that must count for them to matter."""
+    """Yield numbers that must not be negative, each with the axes that must not be empty for it."""
     match operation:
         case Alias():
-            counts = [prod(each.shape, start=1) for each in (operation.output, operation.source)]
+            counts = [
+                prod(tensor.shape, start=1) for tensor in (operation.output, operation.source)
+            ]
             yield (), counts[1] - counts[0]
             yield (), counts[0] - counts[1]
         case Map():
-            yield from _of_places(operation.output, operation.places, operation.axes)
+            yield from _coordinate_margins(operation.output, operation.coordinates, operation.axes)
         case Attention():
             axes = (*operation.batch, operation.queries, operation.value_width)
-            yield from _of_places(operation.output, operation.places, axes)
+            yield from _coordinate_margins(operation.output, operation.coordinates, axes)
         case _:
             pass
     for expression in expressions_of(operation):
@@ -67,16 +70,18 @@ def _margins(operation: Operation) -> Iterator[tuple[Axes, Size]]:
             continue
         for part in parts_of(expression.element):
             if isinstance(part, Read):
-                yield from _of_places(part.tensor, part.places, expression.axes)
+                yield from _coordinate_margins(part.tensor, part.coordinates, expression.axes)
 
 
-def _of_places(tensor: Tensor, places: Sequence[Place], axes: Axes) -> Iterator[tuple[Axes, Size]]:
-    for place, size in zip(places, tensor.shape, strict=True):
-        if place.value is not None:  # it is clamped to the dimension, which must not be empty
+def _coordinate_margins(
+    tensor: Tensor, coordinates: Sequence[Coordinate], axes: Axes
+) -> Iterator[tuple[Axes, Size]]:
+    for coordinate, size in zip(coordinates, tensor.shape, strict=True):
+        if coordinate.value is not None:  # clamped to the dimension, which must not be empty
             yield axes, size - 1
             continue
-        least = most = place.offset
-        for axis, times in place.terms:
+        least = most = coordinate.offset
+        for axis, times in coordinate.terms:
             far = times * (axes[axis] - 1)
             if isinstance(times, int) and times < 0:
                 least = least + far

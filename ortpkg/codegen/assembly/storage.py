@@ -1,4 +1,4 @@
-"""Where the tensors of a program lie: inputs, outputs, constants, and memory between steps."""
+"""Assigns memory to the tensors of a program: inputs, outputs, constants, and the arena."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ from ortpkg.shapes.expressions import Size
 
 
 class Storage:
-    """Gives each tensor that steps use its place.
+    """Assigns memory to each tensor that steps use.
 
     Attributes:
-        constants: what steps read, in the order in which it was first used.
+        constants: constants that steps read, in the order of their first use.
         parts: the bytes of each constant, by the name of its part.
     """
 
     def __init__(self, program: TensorProgram) -> None:
         self._program = program
         self._sources = {
-            each.output: each.source for each in program.operations if isinstance(each, Alias)
+            operation.output: operation.source
+            for operation in program.operations
+            if isinstance(operation, Alias)
         }
-        self._places: dict[Tensor, tuple[Space, int]] = {}
+        self._spaces: dict[Tensor, tuple[Space, int]] = {}
         for index, tensor in enumerate(program.inputs):
-            self._places[tensor] = (Space.INPUT, index)
+            self._spaces[tensor] = (Space.INPUT, index)
         for index, tensor in enumerate(program.outputs):
-            self._places[root_of(tensor, self._sources)] = (Space.OUTPUT, index)
+            self._spaces[root_of(tensor, self._sources)] = (Space.OUTPUT, index)
         for index, tensor in enumerate(program.reports):
-            self._places[tensor] = (Space.REPORT, index)
+            self._spaces[tensor] = (Space.REPORT, index)
         self.constants: list[ConstantSpec] = []
         self.parts: dict[str, Array] = {}
         self._parts: dict[str, int] = {}
@@ -46,23 +48,25 @@ class Storage:
         self._arena: dict[Tensor, _Lifetime] = {}
 
     def uses(self, kernel: ScheduledKernel, step: int) -> tuple[BufferUse, ...]:
-        """The memory of a kernel's buffers, which are in use at that step."""
-        return tuple(self._use(each, kernel.packed.get(each), step) for each in kernel.buffers)
+        """Return the memory of a kernel's buffers, which the given step uses."""
+        return tuple(
+            self._use(tensor, kernel.packed.get(tensor), step) for tensor in kernel.buffers
+        )
 
     def arena(self) -> tuple[ArenaBuffer, ...]:
-        """The memory between steps."""
+        """Return the buffers for tensors that steps make and read."""
         return tuple(
-            ArenaBuffer(nbytes=each.nbytes, first_step=each.first, last_step=each.last)
-            for each in self._arena.values()
+            ArenaBuffer(nbytes=lifetime.nbytes, first_step=lifetime.first, last_step=lifetime.last)
+            for lifetime in self._arena.values()
         )
 
     def _use(self, tensor: Tensor, packing: Packing | None, step: int) -> BufferUse:
         if packing is not None:
             return BufferUse(space=Space.CONSTANT, index=self._packed_constant(tensor, packing))
         root = root_of(tensor, self._sources)
-        place = self._places.get(root)
-        if place is not None:
-            return BufferUse(space=place[0], index=place[1])
+        space = self._spaces.get(root)
+        if space is not None:
+            return BufferUse(space=space[0], index=space[1])
         value = self._program.constants.get(root)
         if value is not None:
             return BufferUse(space=Space.CONSTANT, index=self._constant(value))
@@ -75,10 +79,10 @@ class Storage:
         key = (source, f"{packing.layout} of {packing.source.shape}")
         if key not in self._packed:
             value = self._program.constants[source]
-            sizes = tuple(each for each in packing.source.shape if isinstance(each, int))
+            sizes = tuple(size for size in packing.source.shape if isinstance(size, int))
             packed = packing.pack(value.reshape(sizes))
             release_pages(value)
-            expected = tuple(each for each in tensor.shape if isinstance(each, int))
+            expected = tuple(size for size in tensor.shape if isinstance(size, int))
             assert packed.shape == expected, (packing.layout, packed.shape, expected)
             self._packed[key] = self._constant(packed)
         return self._packed[key]
@@ -103,10 +107,10 @@ class _Lifetime:
 
 
 def nbytes_of(tensor: Tensor) -> Size:
-    """How much memory a tensor takes."""
+    """Return the bytes that a tensor takes."""
     return element_count(tensor.shape) * tensor.scalar.nbytes
 
 
 def element_count(shape: Sequence[Size]) -> Size:
-    """How many elements a tensor of that shape has."""
+    """Return the number of elements of a shape."""
     return prod(shape, start=1)

@@ -1,1 +1,1 @@
-"""From kernels of the loop IR to linked machine code: LLVM IR, objects, one block of code."""
+"""Emission: turns kernels of the loop IR into machine code: LLVM IR, objects, one block of code."""

@@ -1,8 +1,8 @@
 """Bounds checks in emitted code, without a branch for each.
 
-An access that would leave its buffer goes to memory of the function's own instead, and its ordinal
-is remembered; at the end of the tile the function tells it and returns. So a kernel with checks
-stays one straight line where it was one, and compiles in reasonable time.
+An access that would leave its buffer goes to memory of the function itself instead, and its ordinal
+is recorded; at the end of the tile the function reports it and returns. So straight-line kernels
+stay so with checks, and compile in reasonable time.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ _MOST_NBYTES = 2048
 
 
 class CheckedEmitter(Protocol):
-    """Where instructions go."""
+    """Receiver of emitted instructions."""
 
     def do(self, instruction: str) -> str:
-        """Emits an instruction, and gives the name of what it makes."""
+        """Emit an instruction; return the name of its result."""
         ...
 
     def line(self, text: str) -> None:
-        """Emits an instruction that makes nothing."""
+        """Emit an instruction without a result."""
         ...
 
     def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """Calls one of LLVM's intrinsics with (type, value) pairs."""
+        """Call an LLVM intrinsic with (type, value) pairs; return the name of its result."""
         ...
 
     def splat(self, value: str, element: str, lanes: int) -> str:
-        """A vector of one value."""
+        """Emit a vector with one value in each lane; return its name."""
         ...
 
 
 class BoundsChecks:
-    """The checks of one function."""
+    """Bounds checks of one function."""
 
     def __init__(self, emitter: CheckedEmitter) -> None:
         self._emitter = emitter
         self._access_count = 0
 
     def prologue(self) -> None:
-        """Emits what the checks need, at the function's start."""
+        """Emit the variables of the checks, at the function's start."""
         emitter = self._emitter
         emitter.line("%failure = alloca i64")
         emitter.line("store i64 0, ptr %failure")
@@ -51,13 +51,13 @@ class BoundsChecks:
         emitter.call("llvm.memset.inline.p0.i64", "void", arguments)
 
     def address(self, address: str, index: str, count: str, length: str) -> str:
-        """The address, or one that is the function's own where elements are outside.
+        """Emit the address of an access, replaced by the function's own memory if out of bounds.
 
         Args:
-            address: of the element at ``index``.
-            index: of the first element.
-            count: how many are read or written.
-            length: of the buffer, in elements.
+            address: address of the element at ``index``.
+            index: index of the first element.
+            count: number of elements read or written.
+            length: length of the buffer, in elements.
         """
         do = self._emitter.do
         end = do(f"add i64 {index}, {count}")
@@ -70,7 +70,7 @@ class BoundsChecks:
         return do(f"select i1 {is_wrong}, ptr %nowhere, ptr {address}")
 
     def lanes_inside(self, indices: str, lanes: int, length: str) -> str:
-        """Which lanes' indices are in the buffer."""
+        """Emit a mask of the lanes whose indices are in the buffer; return its name."""
         emitter = self._emitter
         most = emitter.splat(length, "i64", lanes)
         # an index below 0 is a large one without its sign
@@ -81,18 +81,18 @@ class BoundsChecks:
         return inside
 
     def has_failed(self) -> str:
-        """Whether an access failed, as the name of an i1; its ordinal is told to whoever called."""
+        """Emit a test whether an access failed, as an i1, and report the access to the caller."""
         do = self._emitter.do
         failed = do("load i64, ptr %failure")
         word = do("getelementptr i64, ptr %status, i64 1")
-        told = do(f"load i64, ptr {word}")
+        reported = do(f"load i64, ptr {word}")
         is_new = do(f"icmp ne i64 {failed}, 0")
-        kept = do(f"select i1 {is_new}, i64 {failed}, i64 {told}")
-        self._emitter.line(f"store i64 {kept}, ptr {word}")
+        ordinal = do(f"select i1 {is_new}, i64 {failed}, i64 {reported}")
+        self._emitter.line(f"store i64 {ordinal}, ptr {word}")
         return is_new
 
     def _note(self, is_wrong: str) -> None:
-        """Remembers the ordinal of the access, unless one failed before."""
+        """Record the ordinal of the access if it is the first that failed."""
         self._access_count += 1
         do = self._emitter.do
         before = do("load i64, ptr %failure")

@@ -1,21 +1,21 @@
 """Emits the executor: the functions by which threads run the steps of a program together.
 
-It is LLVM IR written by hand, part of every code that is compiled, so that a thread enters compiled
-code once per run and Python's lock is not needed inside. How it is called says
-:mod:`ortpkg.machine_code.executor_abi`.
+It is LLVM IR written by hand and part of all compiled code, so that a thread enters compiled code
+once per run and needs no Python lock inside. :mod:`ortpkg.machine_code.executor_abi` describes its
+calls.
 
-Threads take tiles of a step with an atomic addition until none is left. Who finds none waits until
-all that were taken are done: it spins a bounded time, then sleeps on the system's futex. So no
-thread waits for one that has not begun, and a worker that the system does not schedule costs
-nothing. Threads of odd numbers take the last tiles first: of two threads each then gets the same
-half of every step, as far as both are equally fast, and finds in its core's cache what it wrote
-there in the step before. Steps that are not worth sharing follow each other in *groups*: the first
-thread that comes does the whole group, without a barrier inside. How threads share steps whose
-tiles come in waves says :mod:`ortpkg.codegen.emission.executor_waves`.
+Threads take tiles of a step with an atomic addition until none is left. A thread that finds none
+waits until all tiles taken by others are done: it spins for a bounded time, then sleeps on the
+system's futex. So no thread waits for one that has not begun, and a worker that the system does not
+schedule costs nothing. Threads with odd numbers take the last tiles first: of two equally fast
+threads, each then gets the same half of every step and finds in its core's cache the data that it
+wrote in the step before. Steps that are not worth sharing form *groups*: the first thread to arrive
+does the whole group, without a barrier inside. Steps whose tiles come in waves are described in
+:mod:`ortpkg.codegen.emission.executor_waves`.
 
-A run has ended when all tiles of its last step are done. A worker that has none may still be inside
-of it, and need not be waited for; only the words of the launch must outlast it. How workers come to
-a run and leave it says :mod:`ortpkg.codegen.emission.executor_team`.
+A run has ended when all tiles of its last step are done. A worker without a tile may still be
+inside the run and need not be waited for; only the words of the launch must outlast it.
+:mod:`ortpkg.codegen.emission.executor_team` describes how workers join and leave a run.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ortpkg.codegen.emission.executor_waiting import waiting_functions
 from ortpkg.codegen.emission.executor_waves import WAVE_FUNCTIONS
 from ortpkg.machine_code.cpu_targets import CpuTarget
 
-#: How long a thread in a run sleeps before it looks whether the run is to end, and how long a
-#: worker does between runs, which is woken for each.
+#: Sleep between two checks of a thread: in a run, whether the run must end; between runs, for which
+#: workers are woken, rarely.
 _MOMENT_NS = 20_000_000
 _LONG_NS = 10_000_000_000
 
-#: What a step's words say, of ``%words``.
+#: Instructions that load the words of a step, at ``%words``.
 _STEP_WORDS = """\
   %kernel = load ptr, ptr %words
   %buffers_at = getelementptr i64, ptr %words, i64 1
@@ -266,7 +266,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 
 
 def calling_convention(target: CpuTarget) -> str:
-    """How functions of the code are called on that target, in LLVM's words; "" for C's own way.
+    """Return LLVM's name of the calling convention on that target; "" for C's own.
 
     Objects are ELF, whose C convention is not that of Windows.
     """
@@ -274,11 +274,11 @@ def calling_convention(target: CpuTarget) -> str:
 
 
 def executor_module(target: CpuTarget, *, attributes: str = "") -> str:
-    """The executor for a target: a module of LLVM IR.
+    """Return the executor for a target, as a module of LLVM IR.
 
     Args:
-        target: whose system decides how threads wait.
-        attributes: of each function, as LLVM IR writes them.
+        target: target whose system decides how threads wait.
+        attributes: attributes of each function, as LLVM IR writes them.
     """
     text = Template(_RUN + WAVE_FUNCTIONS + TEAM_FUNCTIONS).substitute(
         cc=f"{calling_convention(target)} ".lstrip(),

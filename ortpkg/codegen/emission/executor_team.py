@@ -1,15 +1,15 @@
-"""The part of the executor by which threads of a team come to runs and leave them, as LLVM IR.
+"""The part of the executor by which threads of a team join and leave runs, as LLVM IR.
 
-``lead`` publishes a launch, runs it as its first thread, and returns when no worker is inside of
-what may go away with it. ``work`` is the life of a worker: it waits, awake for a bounded time and
-then asleep, until it is called to a run or sent home by ``dismiss``. The words of a team and of a
-launch are those of :mod:`ortpkg.machine_code.executor_abi`.
+``lead`` publishes a launch, runs it as its first thread, and returns when no worker uses anything
+that may be freed with it. ``work`` is the life of a worker: it waits, first spinning for a bounded
+time and then asleep, until it is called to a run or ended by ``dismiss``.
+:mod:`ortpkg.machine_code.executor_abi` describes the words of a team and of a launch.
 """
 
 from __future__ import annotations
 
-#: A template: ``$cc`` is the calling convention of functions that Python calls, ``$attributes``
-#: theirs; threads sleep ``$moment_ns`` in a run and ``$long_ns`` between runs before they look.
+#: Template: ``$cc`` and ``$attributes`` are calling convention and attributes of functions that
+#: Python calls; ``$moment_ns`` and ``$long_ns`` are sleeps between checks, in and between runs.
 TEAM_FUNCTIONS = """
 define ${cc}i64 @lead(ptr %team, ptr %launch) $attributes {
   %launch_at = getelementptr i64, ptr %team, i64 1

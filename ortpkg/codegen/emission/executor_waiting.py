@@ -1,8 +1,8 @@
-"""How threads in compiled code wait: LLVM IR for each system, which the executor calls.
+"""LLVM IR of the functions by which threads in compiled code wait, for each operating system.
 
 The functions are ``executor.pause``, ``executor.sleep``, ``executor.awake`` and
-``executor.is_stopped``. What ``%wait`` and ``%wake`` are says
-:mod:`ortpkg.machine_code.system_waiting`.
+``executor.is_stopped``. :mod:`ortpkg.machine_code.system_waiting` provides the functions ``%wait``
+and ``%wake``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from string import Template
 
 from ortpkg.machine_code.cpu_targets import CpuTarget
 
-#: How threads of a system wait for a word to change, and wake who waits.
+#: Functions that wait for a word to change, and that wake those waiting, for each system.
 _LINUX_WAITING = """
 define internal void @executor.wait(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
   %time = alloca { i64, i64 }
@@ -84,7 +84,8 @@ define internal void @executor.pause() alwaysinline {
 """,
 }
 
-#: Sleeps until the word may be another than expected; without a function of the system, a moment.
+#: ``executor.sleep`` sleeps until the word may have changed; it only pauses if the system has no
+#: function for it.
 _SLEEP = """
 define internal void @executor.sleep(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
   %none = icmp eq ptr %wait, null
@@ -119,6 +120,6 @@ define internal i1 @executor.is_stopped(ptr %status) alwaysinline {
 
 
 def waiting_functions(target: CpuTarget) -> str:
-    """Those functions for a target, as LLVM IR."""
+    """Return the waiting functions for a target, as LLVM IR."""
     text = _PAUSES[target.family] + _WAITING[target.os] + _SLEEP
     return Template(text).substitute(futex=_FUTEX_CALL[target.family])

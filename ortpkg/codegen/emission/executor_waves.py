@@ -1,19 +1,18 @@
-"""The executor's waves: LLVM IR of the function by which threads share a step in order.
+"""The executor's waves: the function by which threads share a step in order, as LLVM IR.
 
-The tiles of such a step come in *waves*: those of one wave need what the wave before has written,
-as the steps of a recurrent layer do. A wave is cut into parts. Who takes one writes that down in
-one word, the number of the wave in its upper half and a bit for each part that is taken in its
-lower one, and the next wave begins when all tiles of the one before are done. So here, too, nobody
-waits for a thread that has not begun. A thread takes the part that it had in the wave before where
-that is free: what it reads again, such as weights, is in its core's cache. Kernels walk backward
-through every other wave, for which the parts are counted from the other end, so that what was read
-last is read first.
+The tiles of such a step come in *waves*: the tiles of one wave need the output of the wave before,
+as the steps of a recurrent layer do. A wave is cut into parts. A thread claims a part in one word,
+with the wave's number in its upper half and a bit for each claimed part in its lower half. The next
+wave begins when all tiles of the one before are done. So here, too, nobody waits for a thread that
+has not begun. If it is free, a thread takes the part that it had in the wave before, whose data,
+such as weights, is in its core's cache. Kernels walk backward through every other wave, and parts
+are then counted from the other end, so that data read last is read first.
 """
 
 from __future__ import annotations
 
-#: A template: ``$cc`` is the calling convention of functions that Python calls, ``$attributes``
-#: theirs, ``$step_words`` reads a step's words; threads sleep ``$moment_ns`` before they look.
+#: Template: ``$cc`` and ``$attributes`` are calling convention and attributes of functions that
+#: Python calls; ``$step_words`` reads a step's words; ``$moment_ns`` is the sleep between checks.
 WAVE_FUNCTIONS = """
 define internal ${cc}i1 @executor.waves(
     ptr %words, ptr %claims_at, i64 %thread, ptr %scratch, ptr %launch) $attributes {

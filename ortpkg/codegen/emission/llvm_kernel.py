@@ -1,6 +1,6 @@
 """Emits kernels of the loop IR as functions of LLVM IR, in its text form.
 
-The function has the kernel ABI (:mod:`ortpkg.machine_code.program`): it runs the kernel's body for
+A function has the kernel ABI (:mod:`ortpkg.machine_code.program`): it runs the kernel's body for
 each tile from the first up to the last. With bounds checks, an access that would leave its
 buffer is not made; the first one's ordinal plus 1 is written to ``status[1]`` at the end of its
 tile, and the function returns.
@@ -35,15 +35,14 @@ PARAMETERS = "ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmissionOptions:
-    """What the code is for.
+    """Options of emitted code.
 
     Attributes:
-        calling_convention: LLVM's word for it; "" for the target's C convention.
-        attributes: of each function, as LLVM IR writes them.
-        features: what the CPU has, in LLVM's words; operations may have an instruction of their
-            own.
-        converts_half: whether the CPU converts f16 to and from f32; else integers do.
-        is_checked: whether every access is held against the bounds of its buffer.
+        calling_convention: LLVM's name of the convention; "" for the target's C convention.
+        attributes: attributes of each function, as LLVM IR writes them.
+        features: LLVM's names of the CPU's features; some operations use special instructions.
+        converts_half: True if the CPU converts f16 to and from f32; else integer code does.
+        is_checked: True to check every access against the bounds of its buffer.
     """
 
     calling_convention: str = ""
@@ -54,7 +53,7 @@ class EmissionOptions:
 
 
 def kernel_function(kernel: Kernel, symbol: str, options: EmissionOptions) -> str:
-    """The function of that name, with the declarations that it needs: a module of LLVM IR."""
+    """Return a module of LLVM IR: the kernel's function under that name, and its declarations."""
     emitter = _KernelEmitter(kernel, options)
     body = emitter.function(symbol)
     return "\n".join([*sorted(emitter.declarations), "", *body, ""])
@@ -78,7 +77,7 @@ class _KernelEmitter:
 
     def function(self, symbol: str) -> list[str]:
         convention = f"{self.options.calling_convention} ".lstrip()
-        # no-builtins: else LLVM makes calls of memset and memcpy, which are not there, of loops
+        # no-builtins: else LLVM turns loops into calls of memset and memcpy, which do not exist
         attributes = f'nounwind "no-builtins" {self.options.attributes}'.rstrip()
         self._prologue()
         self._tiles()
@@ -93,13 +92,13 @@ class _KernelEmitter:
 
     def _prologue(self) -> None:
         self._memory.find_buffers(self.kernel)
-        for place, size in enumerate(self.kernel.sizes):
-            self._names[size] = self.size_word(place)
+        for index, size in enumerate(self.kernel.sizes):
+            self._names[size] = self.size_word(index)
         self._memory.find_lengths(self.kernel)
 
-    def size_word(self, place: int) -> str:
-        """Loads one of the numbers that the function is called with."""
-        address = self._do(f"getelementptr i64, ptr %sizes, i64 {place}")
+    def size_word(self, index: int) -> str:
+        """Load one of the sizes that the function is called with, by its index."""
+        address = self._do(f"getelementptr i64, ptr %sizes, i64 {index}")
         return self._do(f"load i64, ptr {address}")
 
     def _tiles(self) -> None:
@@ -108,7 +107,7 @@ class _KernelEmitter:
         self._line(f"br label %{head}")
         self._open(head)
         tile, following = self._name(), self._name()
-        place = len(self._lines)
+        phi_line = len(self._lines)
         more = self._do(f"icmp slt i64 {tile}, %end")
         self._line(f"br i1 {more}, label %{body}, label %{done}")
         self._open(body)
@@ -116,7 +115,7 @@ class _KernelEmitter:
         self._statements(self.kernel.body)
         self._line(f"{following} = add i64 {tile}, 1")
         phi = f"  {tile} = phi i64 [ %first, %{before} ], [ {following}, %{self._block} ]"
-        self._lines.insert(place, phi)
+        self._lines.insert(phi_line, phi)
         if self._checks is None:
             self._line(f"br label %{head}")
         else:
@@ -157,38 +156,38 @@ class _KernelEmitter:
         return f"<{', '.join([f'{element} {text}'] * value_type.lanes)}>"
 
     def _compute(self, statement: Compute) -> None:
-        operands = [self._names[each] for each in statement.operands]
+        operands = [self._names[operand] for operand in statement.operands]
         self._names[statement.result] = compute_lines(statement, operands, self)
 
     def do(self, instruction: str) -> str:
-        """Emits an instruction, and gives the name of what it makes."""
+        """Emit an instruction; return the name of its result."""
         return self._do(instruction)
 
     def line(self, text: str) -> None:
-        """Emits an instruction that makes nothing."""
+        """Emit an instruction without a result."""
         self._line(text)
 
     def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """Calls one of LLVM's intrinsics with (type, value) pairs."""
+        """Call an LLVM intrinsic with (type, value) pairs; return the name of its result."""
         kinds = ", ".join(kind for kind, _ in arguments)
         self.declarations.add(f"declare {result} @{intrinsic}({kinds})")
-        given = ", ".join(f"{kind} {value}" for kind, value in arguments)
+        values = ", ".join(f"{kind} {value}" for kind, value in arguments)
         if result == "void":
-            self._line(f"call void @{intrinsic}({given})")
+            self._line(f"call void @{intrinsic}({values})")
             return ""
-        return self._do(f"call {result} @{intrinsic}({given})")
+        return self._do(f"call {result} @{intrinsic}({values})")
 
     def has(self, feature: str) -> bool:
-        """Whether the CPU has a feature."""
+        """Return True if the CPU has a feature, by LLVM's name."""
         return feature in self.options.features
 
     @property
     def converts_half(self) -> bool:
-        """Whether the CPU converts f16."""
+        """True if the CPU converts f16."""
         return self.options.converts_half
 
     def splat(self, value: str, element: str, lanes: int) -> str:
-        """A vector of one value."""
+        """Emit a vector with one value in each lane; return its name."""
         kind = f"<{lanes} x {element}>"
         one = self._do(f"insertelement {kind} poison, {element} {value}, i64 0")
         return self._do(
@@ -196,7 +195,7 @@ class _KernelEmitter:
         )
 
     def name_of(self, value: Value) -> str:
-        """The name, or the number, of a value that was computed before."""
+        """Return the name, or the number, of a value computed before."""
         return self._names[value]
 
     # --- control flow -----------------------------------------------------------------------------
@@ -208,14 +207,14 @@ class _KernelEmitter:
         head, body, done = self._label("loop"), self._label("body"), self._label("end")
         before = self._block
         start, stop = self._names[loop.start], self._names[loop.stop]
-        initial = [self._names[each] for each in loop.initial]
+        initial = [self._names[value] for value in loop.initial]
         self._line(f"br label %{head}")
         self._open(head)
         variable, following = self._name(), self._name()
         self._names[loop.variable] = variable
         for carried, result in zip(loop.carried, loop.results, strict=True):
             self._names[carried] = self._names[result] = self._name()
-        place = len(self._lines)
+        phi_line = len(self._lines)
         more = self._do(f"icmp slt i64 {variable}, {stop}")
         self._line(f"br i1 {more}, label %{body}, label %{done}")
         self._open(body)
@@ -224,11 +223,11 @@ class _KernelEmitter:
         self._statements(loop.body)
         self._line(f"{following} = add nsw i64 {variable}, {loop.step}")
         phis = [f"  {variable} = phi i64 [ {start}, %{before} ], [ {following}, %{self._block} ]"]
-        for carried, first, given in zip(loop.carried, initial, loop.yielded, strict=True):
+        for carried, first, next_value in zip(loop.carried, initial, loop.yielded, strict=True):
             kind = llvm_type(carried.type)
-            ends = f"[ {first}, %{before} ], [ {self._names[given]}, %{self._block} ]"
+            ends = f"[ {first}, %{before} ], [ {self._names[next_value]}, %{self._block} ]"
             phis.append(f"  {self._names[carried]} = phi {kind} {ends}")
-        self._lines[place:place] = phis
+        self._lines[phi_line:phi_line] = phis
         self._line(f"br label %{head}")
         self._open(done)
 
@@ -242,14 +241,14 @@ class _KernelEmitter:
         self._open(goes_on)
 
     def _unrolled(self, loop: For) -> None:
-        """The body once for each pass: its start and stop are constants."""
-        values = [self._names[each] for each in loop.initial]
+        """Emit the body once for each iteration; start and stop are constants."""
+        values = [self._names[value] for value in loop.initial]
         start, stop = int(self._names[loop.start]), int(self._names[loop.stop])
         for number in range(start, stop, loop.step):
             self._names[loop.variable] = str(number)
             self._names.update(zip(loop.carried, values, strict=True))
             self._statements(loop.body)
-            values = [self._names[each] for each in loop.yielded]
+            values = [self._names[value] for value in loop.yielded]
         self._names.update(zip(loop.results, values, strict=True))
 
     def _if(self, statement: If) -> None:

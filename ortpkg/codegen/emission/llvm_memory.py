@@ -1,7 +1,8 @@
-"""Emits how a kernel reads and writes its buffers: LLVM IR of loads, gathers and stores.
+"""Emits accesses of a kernel to its buffers: LLVM IR of loads, gathers and stores.
 
-Where only some lanes of a vector are there, a mask keeps the others from memory. With bounds checks
-(:mod:`ortpkg.codegen.emission.bounds_checks`) each access goes where they let it.
+If only some lanes of a vector are used, a mask keeps the others from accessing memory. Bounds
+checks
+(:mod:`ortpkg.codegen.emission.bounds_checks`) may redirect an access.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 
 
 class MemoryEmitter(CheckedEmitter, Protocol):
-    """Where instructions go, and what values are called there."""
+    """Receiver of emitted instructions that knows the names of values."""
 
     def name_of(self, value: Value) -> str:
-        """The name, or the number, of a value that was computed before."""
+        """Return the name, or the number, of a value computed before."""
         ...
 
-    def size_word(self, place: int) -> str:
-        """Loads one of the numbers that the function is called with."""
+    def size_word(self, index: int) -> str:
+        """Load one of the sizes that the function is called with, by its index."""
         ...
 
 
 class MemoryAccess:
-    """The buffers of one function: where they begin, how long they are, how they are accessed."""
+    """The buffers of one function, with their addresses and lengths, and accesses to them."""
 
     def __init__(self, emitter: MemoryEmitter, checks: BoundsChecks | None) -> None:
         self._emitter, self._checks = emitter, checks
@@ -44,10 +45,10 @@ class MemoryAccess:
         self._lengths: dict[Buffer, str] = {}
 
     def find_buffers(self, kernel: Kernel) -> None:
-        """Emits, at the function's start, where the buffers and the scratch memory begin."""
+        """Emit, at the function's start, the addresses of buffers and scratch memory."""
         do = self._emitter.do
-        for place, buffer in enumerate(kernel.buffers):
-            address = do(f"getelementptr ptr, ptr %buffers, i64 {place}")
+        for index, buffer in enumerate(kernel.buffers):
+            address = do(f"getelementptr ptr, ptr %buffers, i64 {index}")
             self._pointers[buffer] = do(f"load ptr, ptr {address}")
         offset = 0
         for buffer in kernel.scratch:
@@ -56,7 +57,7 @@ class MemoryAccess:
             offset += aligned(buffer.count * buffer.scalar.nbytes)
 
     def find_lengths(self, kernel: Kernel) -> None:
-        """Emits, behind the sizes, what checks need; nothing without checks."""
+        """Emit, after the sizes, the lengths of buffers; nothing without checks."""
         if self._checks is None:
             return
         self._checks.prologue()
@@ -65,7 +66,7 @@ class MemoryAccess:
             self._lengths[buffer] = self._emitter.do(length)
 
     def load(self, load: Load) -> str:
-        """Emits a load, and gives the name of what was read."""
+        """Emit a load; return the name of its result."""
         kind = load.result.type
         address = self._address(load.buffer, load.index, kind.lanes, load.count)
         memory = memory_type(kind)
@@ -88,7 +89,7 @@ class MemoryAccess:
         )
 
     def gather(self, gather: Gather) -> str:
-        """Emits a load of each lane from a place of its own, and gives the vector's name."""
+        """Emit a load of each lane from its own index; return the vector's name."""
         kind = gather.result.type
         if kind.lanes > 1:
             return self._from_memory(self._gathered(gather), kind)
@@ -120,7 +121,7 @@ class MemoryAccess:
         )
 
     def store(self, store: Store) -> None:
-        """Emits a store."""
+        """Emit a store of a value's lanes, masked if it has a count."""
         emitter, kind = self._emitter, store.value.type
         address = self._address(store.buffer, store.index, kind.lanes, store.count)
         value, memory = emitter.name_of(store.value), memory_type(kind)
@@ -130,7 +131,7 @@ class MemoryAccess:
             emitter.line(f"store {memory} {value}, ptr {address}, align {kind.scalar.nbytes}")
             return
         count = emitter.name_of(store.count)
-        if kind.scalar.nbytes < 4:  # where it knows of one, LLVM 22 writes 4 bytes
+        if kind.scalar.nbytes < 4:  # LLVM 22 writes 4 bytes if it knows that the count is 1
             count = emitter.do(f'call i64 asm "", "=r,0"(i64 {count})')
         emitter.call(
             f"llvm.masked.store.{suffix_of(memory)}.p0",
@@ -143,36 +144,36 @@ class MemoryAccess:
         )
 
     def prefetch(self, prefetch: Prefetch) -> None:
-        """Emits a hint that an element is read soon."""
+        """Emit a hint that an element is read soon."""
         address = self._unchecked(prefetch.buffer, self._emitter.name_of(prefetch.index))
         flags = [("i32", "0"), ("i32", "3"), ("i32", "1")]  # read, keep it near, data
         self._emitter.call("llvm.prefetch.p0", "void", [("ptr", address), *flags])
 
     def _from_memory(self, loaded: str, kind: LoopType) -> str:
-        """What was loaded as a value: a bool is a byte in memory, and a bit in registers."""
+        """Emit the conversion of a loaded value: a bool is a byte in memory, a bit in registers."""
         if kind.scalar is not Scalar.BOOL:
             return loaded
         nothing = "zeroinitializer" if kind.lanes > 1 else "0"
         return self._emitter.do(f"icmp ne {memory_type(kind)} {loaded}, {nothing}")
 
     def _mask(self, count: str, lanes: int) -> str:
-        """The first ``count`` lanes."""
+        """Emit a mask of the first ``count`` lanes."""
         numbers = f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>"
         most = self._emitter.splat(count, "i64", lanes)
         return self._emitter.do(f"icmp slt <{lanes} x i64> {numbers}, {most}")
 
     def _address(self, buffer: Buffer, index: Value, lanes: int, count: Value | None) -> str:
-        place = self._emitter.name_of(index)
-        address = self._unchecked(buffer, place)
+        position = self._emitter.name_of(index)
+        address = self._unchecked(buffer, position)
         if self._checks is None:
             return address
         touched = str(lanes) if count is None else self._bounded_count(count, lanes)
-        return self._checks.address(address, place, touched, self._lengths[buffer])
+        return self._checks.address(address, position, touched, self._lengths[buffer])
 
-    def _unchecked(self, buffer: Buffer, place: str) -> str:
+    def _unchecked(self, buffer: Buffer, position: str) -> str:
         element = memory_type(LoopType(buffer.scalar))
         return self._emitter.do(
-            f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {place}"
+            f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {position}"
         )
 
     def _bounded_count(self, count: Value, lanes: int) -> str:

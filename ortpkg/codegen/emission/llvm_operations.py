@@ -1,4 +1,4 @@
-"""What the operations of the loop IR are in LLVM IR."""
+"""Emits the operations of the loop IR as LLVM IR."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 
 
 class Emitter(SmallFloatEmitter, Protocol):
-    """Where instructions go."""
+    """Receiver of emitted instructions that knows the CPU's features."""
 
     def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """Calls one of LLVM's intrinsics with (type, value) pairs."""
+        """Call an LLVM intrinsic with (type, value) pairs; return the name of its result."""
         ...
 
     def has(self, feature: str) -> bool:
-        """Whether the CPU has a feature, in LLVM's words."""
+        """Return True if the CPU has a feature, by LLVM's name."""
         ...
 
 
@@ -45,19 +45,19 @@ _FLOAT_INTRINSICS = {
     Op.TRUNC: "trunc",
     Op.MIN: "minimum",
     Op.MAX: "maximum",
-    # where the target has no fused product, it is a product and a sum
+    # becomes a product and a sum if the target has no fused instruction
     Op.FMA: "fmuladd",
 }
 _SIGNED_INTRINSICS = {Op.MIN: "smin", Op.MAX: "smax"}
 _UNSIGNED_INTRINSICS = {Op.MIN: "umin", Op.MAX: "umax"}
-#: Ordered comparisons: false where an operand is NaN, but for NE.
+#: Ordered comparisons: false if an operand is NaN, except for NE.
 _FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.GT: "ogt",
                      Op.GE: "oge"}  # fmt: skip
 _REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
 _DOT_GROUP = 4
 _SHORT_NBYTES = 2
 _GREATEST_F32_OF_I32 = 2**31 - 128
-#: Lanes of f32 → what the CPU must have to add products of pairs of bf16, and the intrinsics.
+#: Lanes of f32 → CPU feature → the intrinsic that adds products of pairs of bf16.
 _BFLOAT_DOTS = {
     4: {
         "avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.128",
@@ -66,7 +66,7 @@ _BFLOAT_DOTS = {
     8: {"avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.256"},
     16: {"avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.512"},
 }
-#: Lanes of i32 → what the CPU must have to multiply words and sum pairs, and the intrinsic.
+#: Lanes of i32 → CPU feature and the intrinsic that multiplies words and sums pairs.
 _PAIRS = {
     4: ("ssse3", "llvm.x86.sse2.pmadd.wd"),
     8: ("avx2", "llvm.x86.avx2.pmadd.wd"),
@@ -75,7 +75,7 @@ _PAIRS = {
 
 
 def compute_lines(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
-    """Emits the operation on operands of these names, and gives the name of its result."""
+    """Emit an operation on operands of these names; return the name of its result."""
     op, kind = statement.op, statement.operands[0].type
     special = _SPECIAL.get(op)
     if special is not None:
@@ -92,7 +92,7 @@ def _lanewise(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter)
     if op in {Op.LESSER, Op.GREATER}:
         comparison = _compared(Op.LT if op is Op.LESSER else Op.GT, kind, operands, emitter)
         condition = vector_of("i1", kind.lanes)
-        chosen = ", ".join(f"{text} {each}" for each in operands)
+        chosen = ", ".join(f"{text} {operand}" for operand in operands)
         return emitter.do(f"select {condition} {comparison}, {chosen}")
     if scalar.is_float:
         if op in _FLOAT_INTRINSICS:
@@ -130,7 +130,9 @@ def _element(kind: LoopType) -> str:
 
 def _intrinsic(name: str, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
     text = llvm_type(kind)
-    return emitter.call(f"llvm.{name}.{suffix_of(text)}", text, [(text, each) for each in operands])
+    return emitter.call(
+        f"llvm.{name}.{suffix_of(text)}", text, [(text, operand) for operand in operands]
+    )
 
 
 def _compared(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
@@ -143,7 +145,7 @@ def _compared(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter)
 
 
 def _reduced(op: Op, kind: LoopType, operand: str, emitter: Emitter) -> str:
-    """Adds the upper half of the lanes to the lower one until one is left."""
+    """Combine the halves of a vector until one lane is left."""
     while kind.lanes > 1:
         half = kind.with_lanes(kind.lanes // 2)
         parts = [
@@ -151,7 +153,7 @@ def _reduced(op: Op, kind: LoopType, operand: str, emitter: Emitter) -> str:
             for first in (0, half.lanes)
         ]
         if half.lanes == 1:
-            return _lanewise(op, half, [_lane(half, each, emitter) for each in parts], emitter)
+            return _lanewise(op, half, [_lane(half, part, emitter) for part in parts], emitter)
         operand, kind = _lanewise(op, half, parts, emitter), half
     return operand
 
@@ -194,7 +196,7 @@ def _cast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
 
 
 def _cast_word(source: Scalar, target: Scalar) -> str:
-    """LLVM's instruction; "" where the bits stay (integers of the same size)."""
+    """Return LLVM's instruction; "" if the bits stay (integers of the same size)."""
     is_unsigned = source.is_unsigned or source is Scalar.BOOL
     if source.is_float:
         return "fpext" if target.nbytes > source.nbytes else "fptrunc"
@@ -206,26 +208,28 @@ def _cast_word(source: Scalar, target: Scalar) -> str:
 
 
 def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
-    """The nearest integer that the target has, towards 0; of NaN 0."""
+    """Emit the nearest integer of the target type, rounded towards 0; 0 for NaN."""
     if target.scalar.nbytes <= _SHORT_NBYTES or target.scalar is Scalar.I32:
         return _saturated_by_i32(source, target, operand, emitter)
     name = "fptoui" if target.scalar.is_unsigned else "fptosi"
-    given, made = llvm_type(source), llvm_type(target)
+    source_text, target_text = llvm_type(source), llvm_type(target)
     return emitter.call(
-        f"llvm.{name}.sat.{suffix_of(made)}.{suffix_of(given)}", made, [(given, operand)]
+        f"llvm.{name}.sat.{suffix_of(target_text)}.{suffix_of(source_text)}",
+        target_text,
+        [(source_text, operand)],
     )
 
 
 def _saturated_by_i32(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
-    """Bounds the float, then brings it to i32: LLVM has no vector code for the saturating cast."""
+    """Clamp the float, then convert to i32: LLVM has no vector code for the saturating cast."""
     bits, text = 8 * target.scalar.nbytes, llvm_type(source)
     least, most = (0, (1 << bits) - 1) if target.scalar.is_unsigned else (
         -(1 << bits - 1), (1 << bits - 1) - 1)  # fmt: skip
     bound = most
-    if target.scalar.nbytes == source.scalar.nbytes:  # f32 has not the greatest i32
+    if target.scalar.nbytes == source.scalar.nbytes:  # f32 cannot represent the greatest i32
         bound = _GREATEST_F32_OF_I32
     bounded = operand
-    if least:  # else NaN becomes 0 by the first comparison
+    if least:  # if it is 0, the first comparison turns NaN into it
         zero = _every_lane(0, source, emitter)
         bounded = _chosen("ord", (operand, operand), (operand, zero), source, emitter)
     for predicate, number in (("ogt", least), ("olt", bound)):
@@ -251,7 +255,7 @@ def _chosen(
     *,
     made: LoopType | None = None,
 ) -> str:
-    """The first of two values where floats compare so, else the second."""
+    """Emit the first of two values if the comparison of floats holds, else the second."""
     left, right = compared
     is_so = emitter.do(f"fcmp {predicate} {llvm_type(kind)} {left}, {right}")
     text, condition = llvm_type(made or kind), vector_of("i1", kind.lanes)
@@ -259,7 +263,7 @@ def _chosen(
 
 
 def _every_lane(number: int, kind: LoopType, emitter: Emitter) -> str:
-    """A known number of a kind, in every lane."""
+    """Emit a constant in every lane."""
     value = literal(number, kind.scalar)
     return value if kind.lanes == 1 else emitter.splat(value, _element(kind), kind.lanes)
 
@@ -303,7 +307,7 @@ def _any(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
 
 
 def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
-    """Products for each lane, by the best instructions that the CPU has for this size."""
+    """Emit products for each lane with the best instructions that the CPU has for this size."""
     lanes = statement.result.type.lanes
     if statement.result.type.scalar is Scalar.F32:
         return _bfloat_dot(lanes, operands, emitter)
@@ -321,11 +325,11 @@ def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
     feature, intrinsic = _PAIRS.get(lanes, ("", ""))
     if emitter.has(feature):
         return _dot_of_pairs(lanes, intrinsic, operands, emitter)
-    given = LoopType(Scalar.I8, _DOT_GROUP * lanes)
-    for place in range(_DOT_GROUP):
-        positions = range(place, _DOT_GROUP * lanes, _DOT_GROUP)
-        left = _shuffled(given, (unsigned, "poison"), positions, emitter)
-        right = _shuffled(given, (signed, "poison"), positions, emitter)
+    bytes_type = LoopType(Scalar.I8, _DOT_GROUP * lanes)
+    for offset in range(_DOT_GROUP):
+        positions = range(offset, _DOT_GROUP * lanes, _DOT_GROUP)
+        left = _shuffled(bytes_type, (unsigned, "poison"), positions, emitter)
+        right = _shuffled(bytes_type, (signed, "poison"), positions, emitter)
         wide_left = emitter.do(f"zext <{lanes} x i8> {left} to {kind}")
         wide_right = emitter.do(f"sext <{lanes} x i8> {right} to {kind}")
         product = emitter.do(f"mul {kind} {wide_left}, {wide_right}")
@@ -334,16 +338,21 @@ def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
 
 
 def _bfloat_dot(lanes: int, operands: Sequence[str], emitter: Emitter) -> str:
-    """The CPU's instruction for pairs of bf16; without one nobody asks for their products."""
+    """Emit the CPU's instruction for pairs of bf16; DOT of bf16 is used only if there is one."""
     kind, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>"
-    found = _BFLOAT_DOTS[lanes].items()
-    intrinsic = next(name for feature, name in found if emitter.has(feature))
-    sides = [emitter.do(f"bitcast <{2 * lanes} x i16> {each} to {pairs}") for each in operands[1:]]
-    return emitter.call(intrinsic, kind, [(kind, operands[0]), *((pairs, each) for each in sides)])
+    intrinsics = _BFLOAT_DOTS[lanes].items()
+    intrinsic = next(name for feature, name in intrinsics if emitter.has(feature))
+    sides = [
+        emitter.do(f"bitcast <{2 * lanes} x i16> {operand} to {pairs}") for operand in operands[1:]
+    ]
+    return emitter.call(intrinsic, kind, [(kind, operands[0]), *((pairs, side) for side in sides)])
 
 
 def _signed_dot(sums: str, unsigned: str, signed: str, emitter: Emitter) -> str:
-    """AArch64 multiplies signed bytes: (u - 128) * s, and 128 * s by two products with 64."""
+    """Emit unsigned products on AArch64, which only has signed ones.
+
+    u * s is (u - 128) * s plus 128 * s, and the latter two products with 64.
+    """
     kind, bytes_kind = "<4 x i32>", "<16 x i8>"
 
     def dot(to: str, left: str) -> str:
@@ -357,7 +366,10 @@ def _signed_dot(sums: str, unsigned: str, signed: str, emitter: Emitter) -> str:
 
 
 def _dot_of_pairs(lanes: int, intrinsic: str, operands: Sequence[str], emitter: Emitter) -> str:
-    """Exact on every x86-64: bytes widened to words, even ones and odd ones; pairs are summed."""
+    """Emit sums of products, exact on every x86-64.
+
+    Even and odd bytes are widened to words, and products of words are summed in pairs.
+    """
     sums, unsigned, signed = operands
     kind, words, bytes_kind = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{4 * lanes} x i8>"
     eight, low = (emitter.splat(number, "i16", 2 * lanes) for number in ("8", "255"))

@@ -1,6 +1,6 @@
-"""Floats of 16 bits in LLVM IR: integers that are converted to and from f32.
+"""Floats of 16 bits in LLVM IR, as integers that are converted to and from f32.
 
-As values of their own types, LLVM would call a library for them where the CPU does not know them.
+With LLVM's own types for them, LLVM would call a library on CPUs that do not support them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ SMALL_FLOATS = frozenset({Scalar.F16, Scalar.BF16})
 
 
 class Emitter(Protocol):
-    """Where instructions go."""
+    """Receiver of emitted instructions."""
 
     @property
     def converts_half(self) -> bool:
-        """Whether the CPU converts f16."""
+        """True if the CPU converts f16."""
         ...
 
     def do(self, instruction: str) -> str:
-        """Emits an instruction, and gives the name of what it makes."""
+        """Emit an instruction; return the name of its result."""
         ...
 
     def splat(self, value: str, element: str, lanes: int) -> str:
-        """A vector of one value."""
+        """Emit a vector with one value in each lane; return its name."""
         ...
 
 
 def widened(scalar: Scalar, lanes: int, operand: str, emitter: Emitter) -> str:
-    """An f16 or a bf16 as f32."""
+    """Emit the conversion of f16 or bf16 to f32."""
     words = _Words(lanes, emitter)
     if scalar is Scalar.BF16:
         return words.as_float(words.op("shl", words.zero_extended(operand), 16))
@@ -42,7 +42,7 @@ def widened(scalar: Scalar, lanes: int, operand: str, emitter: Emitter) -> str:
 
 
 def narrowed(scalar: Scalar, lanes: int, operand: str, emitter: Emitter) -> str:
-    """An f32 as f16 or bf16: rounds to the even one of two equally near; a NaN stays one."""
+    """Emit the conversion of f32 to f16 or bf16: rounds half to even, and keeps NaN."""
     words = _Words(lanes, emitter)
     if scalar is Scalar.BF16:
         return _narrowed_to_bfloat(words, operand)
@@ -53,7 +53,7 @@ def narrowed(scalar: Scalar, lanes: int, operand: str, emitter: Emitter) -> str:
 
 
 def _widened_half(words: _Words, operand: str) -> str:
-    """The exponent's bias is changed by a product, which denormals come out right of too."""
+    """Emit f16 to f32; a product changes the exponent's bias and is right for denormals too."""
     bits = words.zero_extended(operand)
     sign = words.op("shl", words.op("and", bits, 0x8000), 16)
     size = words.op("and", bits, 0x7FFF)
@@ -65,14 +65,17 @@ def _widened_half(words: _Words, operand: str) -> str:
 
 
 def _narrowed_to_half(words: _Words, operand: str) -> str:
-    """Source: F. Giesen, "Float to half conversion", round to nearest even."""
+    """Emit f32 to f16.
+
+    Source: F. Giesen, "Float to half conversion", round to nearest even.
+    """
     bits = words.as_word(operand)
     sign = words.op("and", words.op("lshr", bits, 16), 0x8000)
     size = words.op("and", bits, 0x7FFFFFFF)
     is_odd = words.op("and", words.op("lshr", size, 13), 1)
     rounded = words.op("add", words.op("add", size, is_odd), 0xFFF - (112 << 23))
     normal = words.op("lshr", rounded, 13)
-    # a sum with a float whose last bit is that of the least f16 rounds to it
+    # adding a float whose last bit is worth the least f16 rounds to a multiple of that
     summed = words.plus_half(words.as_float(size))
     denormal = words.op("sub", words.as_word(summed), 126 << 23)
     made = words.select(words.compared("ult", size, 113 << 23), denormal, normal)
@@ -86,13 +89,13 @@ def _narrowed_to_bfloat(words: _Words, operand: str) -> str:
     bits = words.as_word(operand)
     upper = words.op("lshr", bits, 16)
     raised = words.op("add", words.op("and", upper, 1), 0x7FFF)
-    kept = words.op("lshr", words.op("add", bits, raised), 16)
+    rounded = words.op("lshr", words.op("add", bits, raised), 16)
     is_nan = words.compared("ugt", words.op("and", bits, 0x7FFFFFFF), 0x7F800000)
-    return words.truncated(words.select(is_nan, words.op("or", upper, 0x40), kept))
+    return words.truncated(words.select(is_nan, words.op("or", upper, 0x40), rounded))
 
 
 class _Words:
-    """Instructions over vectors of i32; an operand is a value's name or a number."""
+    """Emits instructions over vectors of i32; an operand is a value's name or a number."""
 
     def __init__(self, lanes: int, emitter: Emitter) -> None:
         self._lanes, self._emitter = lanes, emitter

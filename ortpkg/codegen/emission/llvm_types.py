@@ -1,4 +1,4 @@
-"""How the loop IR's types look in LLVM IR."""
+"""Types and constants of the loop IR as text of LLVM IR."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _LLVM: dict[Scalar, str] = {
 
 
 def llvm_type(value_type: LoopType) -> str:
-    """The type of a value."""
+    """Return the type of a value in registers."""
     return vector_of(_LLVM[value_type.scalar], value_type.lanes)
 
 
 def memory_type(value_type: LoopType) -> str:
-    """The type as it lies in a buffer: a bool takes a byte."""
+    """Return the type of a value in a buffer, where a bool takes a byte."""
     return vector_of("i8" if value_type.scalar is Scalar.BOOL else _LLVM[value_type.scalar],
                      value_type.lanes)  # fmt: skip
 
 
 def vector_of(element: str, lanes: int) -> str:
-    """A vector of LLVM's type ``element``; itself for one lane."""
+    """Return the type of a vector of LLVM's type ``element``; the type itself for one lane."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
 def suffix_of(llvm: str) -> str:
-    """How an intrinsic's name tells the type: ``v16f32`` for ``<16 x float>``."""
+    """Return a type's suffix in names of intrinsics: ``v16f32`` for ``<16 x float>``."""
     names = {"float": "f32", "double": "f64"}
     if not llvm.startswith("<"):
         return names.get(llvm, llvm)
@@ -50,7 +50,7 @@ def suffix_of(llvm: str) -> str:
 
 
 def literal(number: float, scalar: Scalar) -> str:
-    """The number as a constant of LLVM IR: floats by their bits, so that none is changed."""
+    """Return a number as a constant of LLVM IR; floats by their bits, so that they stay exact."""
     if scalar is Scalar.BOOL:
         return "true" if number else "false"
     if not scalar.is_float:

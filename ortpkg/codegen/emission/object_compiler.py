@@ -1,9 +1,9 @@
-"""LLVM, through llvmlite: modules of LLVM IR to linked code for any CPU.
+"""Compiles modules of LLVM IR to linked code for any CPU, with LLVM through llvmlite.
 
-This module alone imports llvmlite. Of LLVM's passes over its IR three run: loops test at their
-end, blocks are joined, constants are folded across them. What the others do is done where kernels
-are built, which compute nothing twice, or when instructions are chosen, which moves what does not
-change out of loops; they took two thirds of the time of compiling, and made no kernel faster.
+Only this module imports llvmlite. Three of LLVM's passes over its IR run: loops test at their end,
+blocks are joined, constants are folded across them. The others are not needed, since kernels are
+built without redundant computations and instruction selection moves invariants out of loops; they
+took two thirds of the compile time and made no kernel faster.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, missing_library_text, quoted
 
 _SPEED_LEVEL = 2
-#: As the extra ``llvm`` has it.
+#: Must equal the minimum in the extra ``llvm``.
 _LEAST_VERSION = Version("0.50")
-#: Goes up when the same module becomes other code: by other passes, or another way to link.
+#: Increase it when the same module compiles to other code: with other passes or another linker.
 _VERSION = 1
 
 
 @cache
 def _llvm() -> Any:
-    """llvmlite's binding, all targets made ready.
+    """Return llvmlite's binding with all targets initialized.
 
-    Raises CompileError where llvmlite is not installed, cannot be loaded, or is too old.
+    Raises:
+        CompileError: if llvmlite is not installed, cannot be loaded, or is too old.
     """
     try:
-        # 45 ms, and of use only where something is compiled
+        # takes 45 ms, and only compiling needs it
         import llvmlite
         import llvmlite.binding as llvm
     except Exception as error:  # a damaged installation raises more than ImportError
@@ -58,11 +59,11 @@ def _llvm() -> Any:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of LLVM as CompileErrors, which name a version of llvmlite that nobody tested."""
+    """Raise LLVM's errors as CompileError, which names an untested version of llvmlite."""
     try:
         yield
     except (RuntimeError, AttributeError, TypeError) as error:
-        import llvmlite  # it is loaded by now
+        import llvmlite  # already loaded
 
         version = Version(llvmlite.__version__)
         what = "LLVM refuses what ortpkg generated"
@@ -76,29 +77,30 @@ def _explained() -> Iterator[None]:
 
 
 class ObjectCompiler:
-    """Compiles for one CPU.
+    """Compiles modules for one CPU.
 
     Attributes:
-        cpu_words: the CPU in LLVM's words, as arguments of another compiler for it.
+        cpu_words: the CPU by LLVM's names, as arguments for another compiler of the same CPU.
     """
 
     def __init__(self, *, triple: str, cpu: str, features: Sequence[str] = ()) -> None:
-        """Makes LLVM ready for a CPU, in LLVM's words; features as ``+avx512vnni``."""
+        """Create a compiler for a CPU, by LLVM's names; features as ``+avx512vnni``."""
         self._triple, self._cpu, self._features = triple, cpu, tuple(features)
         self.cpu_words = {"triple": triple, "cpu": cpu, "features": [*features]}
 
     def key_of(self, module_text: str) -> str:
-        """A digest of all that the code of a module depends on, LLVM's version among it."""
-        # of use only where kernels are kept; imports nothing else
+        """Return a digest of all that a module's code depends on, LLVM's version included."""
+        # imported only if kernels are cached; loads nothing else
         import llvmlite
 
         words = [_VERSION, llvmlite.__version__, _SPEED_LEVEL, self.cpu_words, module_text]
         return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
 
     def link(self, module_text: str) -> LinkedCode:
-        """A module's functions as one block of code.
+        """Return a module's functions as one block of code.
 
-        Raises CompileError where LLVM refuses the module: a bug in the compiler.
+        Raises:
+            CompileError: if LLVM refuses the module, which is a bug of the compiler.
         """
         with _explained():
             module, machine = self._optimized(module_text)
@@ -106,7 +108,7 @@ class ObjectCompiler:
         return link_object(code)
 
     def assembly(self, module_text: str) -> str:
-        """A module's functions as the CPU's instructions, for people."""
+        """Return a module's functions as the CPU's instructions, for people."""
         with _explained():
             module, machine = self._optimized(module_text)
             return str(machine.emit_assembly(module))

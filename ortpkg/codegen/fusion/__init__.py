@@ -1,1 +1,1 @@
-"""Fusion: fewer operations over the same elements, so that values stay in registers."""
+"""Fusion: merges operations, so that values stay in registers."""

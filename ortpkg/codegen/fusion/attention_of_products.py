@@ -1,8 +1,8 @@
-"""Puts one attention in the place of two products with a softmax between them.
+"""Replaces two products with a softmax between them by one attention.
 
-The first product's epilogue and what the softmax computes of it become the attention's score: the
-scaling and the mask, in whichever form the model has them. A map behind that only permutes the
-dimensions, as the one that brings heads side by side, becomes the places of the output.
+The first product's epilogue and the expression of the softmax become the attention's score: scaling
+and mask, however the model expresses them. A following map that only permutes dimensions, such as
+the one that joins heads, becomes the coordinates of the output.
 
 In an attention of 16-bit floats, probabilities are not rounded to 16 bits before they are
 multiplied.
@@ -17,9 +17,9 @@ from ortpkg.codegen.fusion.substitution import is_identity, moved, replace_reads
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Convert,
+    Coordinate,
     Element,
     Made,
-    Place,
     Read,
     Tensor,
     along,
@@ -36,26 +36,26 @@ from ortpkg.codegen.tensor_ir.operations import (
 )
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
 
-#: A block of wider heads does not stay in a core's own cache.
+#: Widest head; a block of wider heads does not fit a core's own cache.
 _MOST_WIDTH = 512
 _MOST_PARTS = 96
 _FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
 
 
 def fuse_attention(program: TensorProgram) -> TensorProgram:
-    """The program with an attention for each softmax that one product feeds and one product reads.
+    """Return the program with an attention for each softmax between two products.
 
-    It is left as it is where another operation, or an output of the program, takes what lies
-    between, and where a head's width is no number that is known.
+    The softmax stays if another operation, or an output of the program, reads a tensor in between,
+    or if a head's width is not a known number.
     """
     neighbours = _Neighbours(program)
     fused: dict[int, Attention] = {}
     removed: set[int] = set()
     for index, operation in enumerate(program.operations):
         if isinstance(operation, RowNormalize):
-            found = _attention(neighbours, operation)
-            if found is not None:
-                attention, parts = found
+            fusion = _attention(neighbours, operation)
+            if fusion is not None:
+                attention, parts = fusion
                 fused[max(parts)] = attention
                 removed.update({index, *parts})
     operations = tuple(
@@ -67,11 +67,11 @@ def fuse_attention(program: TensorProgram) -> TensorProgram:
 
 
 class _Neighbours:
-    """Who alone makes a tensor, and who alone reads it."""
+    """Sole writers and sole readers of tensors."""
 
     def __init__(self, program: TensorProgram) -> None:
         self._operations = program.operations
-        self._kept = {*program.outputs, *program.inputs, *program.constants}
+        self._external = {*program.outputs, *program.inputs, *program.constants}
         self._writers: dict[Tensor, list[int]] = {}
         self._readers: dict[Tensor, list[int]] = {}
         for index, operation in enumerate(program.operations):
@@ -80,14 +80,14 @@ class _Neighbours:
                 self._readers.setdefault(tensor, []).append(index)
 
     def maker(self, tensor: Tensor) -> tuple[int, Operation] | None:
-        """What makes a tensor that one operation alone makes and one alone reads."""
+        """Return the operation that makes a tensor with a single writer and a single reader."""
         makers, readers = self._writers.get(tensor, []), self._readers.get(tensor, [])
-        if len(makers) != 1 or len(readers) != 1 or tensor in self._kept:
+        if len(makers) != 1 or len(readers) != 1 or tensor in self._external:
             return None
         return makers[0], self._operations[makers[0]]
 
     def reader(self, tensor: Tensor) -> tuple[int, Operation] | None:
-        """What reads a tensor that one operation alone makes and one alone reads."""
+        """Return the operation that reads a tensor with a single writer and a single reader."""
         if self.maker(tensor) is None:
             return None
         (reader,) = self._readers[tensor]
@@ -97,7 +97,7 @@ class _Neighbours:
 def _attention(
     neighbours: _Neighbours, softmax: RowNormalize
 ) -> tuple[Attention, list[int]] | None:
-    """The attention around a softmax, and where the operations stand that it does the work of."""
+    """Return the attention around a softmax, and the indices of the operations it replaces."""
     if softmax.function is not RowFunction.SOFTMAX or any(softmax.statistics):
         return None
     if not _is_made(softmax.epilogue):
@@ -110,12 +110,12 @@ def _attention(
     index, second = taking
     if not isinstance(second, Product) or not _takes_probabilities(second, softmax, product):
         return None
-    output, places = second.output, tuple(map(along, range(len(second.output.shape))))
+    output, coordinates = second.output, tuple(map(along, range(len(second.output.shape))))
     parts = [score_index, index]
     permuted = _permuted(neighbours, second.output)
     if permuted is not None:
-        place, output, places = permuted
-        parts.append(place)
+        map_index, output, coordinates = permuted
+        parts.append(map_index)
     rank = len(product.batch)
     swapped = [*map(along, range(rank)), along(rank + 1), along(rank)]
     attention = Attention(
@@ -129,7 +129,7 @@ def _attention(
         key=moved(product.right, swapped),
         value=second.right,
         score=score,
-        places=places,
+        coordinates=coordinates,
     )
     return attention, parts
 
@@ -137,7 +137,7 @@ def _attention(
 def _scores(
     neighbours: _Neighbours, softmax: RowNormalize
 ) -> tuple[int, Product, Element | None] | None:
-    """The product that a softmax is of, where it stands, and what becomes of its sums."""
+    """Return the product below a softmax, its index, and the score computed from its sums."""
     for tensor in tensors_read(softmax.value):
         making = neighbours.maker(tensor)
         if making is None:
@@ -148,11 +148,11 @@ def _scores(
         if softmax.axes != tensor.shape:
             continue
         reads = [
-            each
-            for each in parts_of(softmax.value)
-            if isinstance(each, Read) and each.tensor is tensor
+            part
+            for part in parts_of(softmax.value)
+            if isinstance(part, Read) and part.tensor is tensor
         ]
-        if all(is_identity(each.places, tensor.shape) for each in reads):
+        if all(is_identity(part.coordinates, tensor.shape) for part in reads):
             score = _score(softmax.value, product)
             if sum(1 for _ in parts_of(score)) <= _MOST_PARTS:
                 return index, product, None if isinstance(score, Made) else score
@@ -160,25 +160,27 @@ def _scores(
 
 
 def _score(value: Element, product: Product) -> Element:
-    """What the softmax is of, over what the product makes."""
+    """Return the softmax's operand as an expression of the product's result."""
     made = Made(Scalar.F32) if product.epilogue is None else product.epilogue
     return replace_reads(value, lambda read: made if read.tensor is product.output else read)
 
 
 def _takes_probabilities(second: Product, softmax: RowNormalize, first: Product) -> bool:
-    """Whether a product is nothing but the probabilities times values of a width that is known."""
+    """Return True if a product only multiplies the probabilities by values of a known width."""
     left = second.left
     if isinstance(left, Convert) and left.scalar is Scalar.F32:
         left = left.operand
     return (
         isinstance(left, Read)
         and left.tensor is softmax.output
-        and is_identity(left.places, softmax.axes)
+        and is_identity(left.coordinates, softmax.axes)
         and softmax.output not in tensors_read(second.right)
         and (second.batch, second.m, second.k) == (first.batch, first.m, first.n)
         and _is_of_floats(second)
         and _is_made(second.epilogue)
-        and all(isinstance(each, int) and 0 < each <= _MOST_WIDTH for each in (first.k, second.n))
+        and all(
+            isinstance(width, int) and 0 < width <= _MOST_WIDTH for width in (first.k, second.n)
+        )
     )
 
 
@@ -187,7 +189,7 @@ def _is_of_floats(product: Product) -> bool:
 
 
 def _is_made(epilogue: Element | None) -> bool:
-    """Whether an epilogue does no more than to write what was made as another kind of float."""
+    """Return True if an epilogue only converts the result to another float type."""
     if isinstance(epilogue, Convert) and epilogue.scalar in _FLOATS:
         epilogue = epilogue.operand
     return epilogue is None or isinstance(epilogue, Made)
@@ -195,8 +197,8 @@ def _is_made(epilogue: Element | None) -> bool:
 
 def _permuted(
     neighbours: _Neighbours, tensor: Tensor
-) -> tuple[int, Tensor, tuple[Place, ...]] | None:
-    """The map that only permutes a tensor's dimensions: where it stands, its output, places."""
+) -> tuple[int, Tensor, tuple[Coordinate, ...]] | None:
+    """Return the map that only permutes a tensor's dimensions: index, output, coordinates."""
     reading = neighbours.reader(tensor)
     if reading is None:
         return None
@@ -206,22 +208,22 @@ def _permuted(
     value = operation.value
     if not isinstance(value, Read):
         return None
-    places: list[Place | None] = [None] * len(operation.axes)
-    for dimension, place in enumerate(value.places):
-        axis, size = _axis_of(place), tensor.shape[dimension]
-        if axis is not None and places[axis] is None and operation.axes[axis] == size:
-            places[axis] = along(dimension)
-        elif size != 1:  # the only place along it is 0
+    axis_coordinates: list[Coordinate | None] = [None] * len(operation.axes)
+    for dimension, coordinate in enumerate(value.coordinates):
+        axis, size = _axis_of(coordinate), tensor.shape[dimension]
+        if axis is not None and axis_coordinates[axis] is None and operation.axes[axis] == size:
+            axis_coordinates[axis] = along(dimension)
+        elif size != 1:  # along a dimension of 1, the only coordinate is 0
             return None
-    found = [
-        Place() if place is None and operation.axes[axis] == 1 else place
-        for axis, place in enumerate(places)
+    by_axis = [
+        Coordinate() if coordinate is None and operation.axes[axis] == 1 else coordinate
+        for axis, coordinate in enumerate(axis_coordinates)
     ]
-    known = tuple(place for place in found if place is not None)
-    return (index, operation.output, known) if len(known) == len(found) else None
+    coordinates = tuple(coordinate for coordinate in by_axis if coordinate is not None)
+    return (index, operation.output, coordinates) if len(coordinates) == len(by_axis) else None
 
 
-def _axis_of(place: Place) -> int | None:
-    """The axis that a place counts, and nothing else, or None."""
-    axes = [axis for axis, _ in place.terms]
-    return axes[0] if len(axes) == 1 and place == along(axes[0]) else None
+def _axis_of(coordinate: Coordinate) -> int | None:
+    """Return the axis that a coordinate equals, else None."""
+    axes = [axis for axis, _ in coordinate.terms]
+    return axes[0] if len(axes) == 1 and coordinate == along(axes[0]) else None

@@ -1,8 +1,8 @@
-"""Multiplies numbers rounded to bf16 in the place of f32 ones, where the caller asked for that.
+"""Multiplies numbers rounded to bf16 instead of f32 ones, if the caller asked for it.
 
 A product of f32 rows with a constant is changed: the constant is rounded when it is packed, the
-rows by a map of their own, which several products share and fusion puts into the epilogue of what
-makes them. Sums stay f32. All other products stay as they are.
+rows by a map of their own, which several products share and fusion puts into the epilogue of the
+operation that makes them. Sums stay f32. All other products stay as they are.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.tensor_ir.elements import Convert, Element, Place, Read, Tensor, along
+from ortpkg.codegen.tensor_ir.elements import Convert, Coordinate, Element, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Map, Operation, Product
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 
 
 def round_products(program: TensorProgram) -> TensorProgram:
-    """The program with products of bf16 where rows of f32 are multiplied with a constant."""
+    """Return the program with bf16 products of f32 rows and constants."""
     rounded: dict[Tensor, Tensor] = {}
     operations: list[Operation] = []
     for operation in program.operations:
@@ -32,7 +32,7 @@ def round_products(program: TensorProgram) -> TensorProgram:
         operations.append(
             replace(
                 operation,
-                left=Read(rounded[source], rows.places),
+                left=Read(rounded[source], rows.coordinates),
                 right=Convert(operation.right, Scalar.BF16),
             )
         )
@@ -40,7 +40,7 @@ def round_products(program: TensorProgram) -> TensorProgram:
 
 
 def _rows(product: Product, program: TensorProgram) -> Read | None:
-    """The left side of a product that is to be one of bf16, else None.
+    """Return the left side of a product to be done in bf16, else None.
 
     The instruction takes two neighbours along k at once.
     """
@@ -58,17 +58,19 @@ def _rows(product: Product, program: TensorProgram) -> Read | None:
 
 
 def _lies_along(read: Read, axis: int) -> bool:
-    """Whether neighbours along the axis are neighbours in memory."""
-    *others, last = read.places
-    others_move = any(each == axis for place in others for each, _ in place.terms)
+    """Return True if neighbours along the axis are neighbours in memory."""
+    *others, last = read.coordinates
+    others_move = any(
+        term_axis == axis for coordinate in others for term_axis, _ in coordinate.terms
+    )
     return last == along(axis) and not others_move and _is_fixed(read)
 
 
 def _is_fixed(read: Read) -> bool:
-    return all(place.value is None for place in read.places)
+    return all(coordinate.value is None for coordinate in read.coordinates)
 
 
 def _rounding(source: Tensor, rounded: Tensor) -> Map:
-    places: tuple[Place, ...] = tuple(along(axis) for axis in range(len(source.shape)))
-    value: Element = Convert(Read(source, places), Scalar.BF16)
-    return Map(output=rounded, axes=source.shape, value=value, places=places)
+    coordinates: tuple[Coordinate, ...] = tuple(along(axis) for axis in range(len(source.shape)))
+    value: Element = Convert(Read(source, coordinates), Scalar.BF16)
+    return Map(output=rounded, axes=source.shape, value=value, coordinates=coordinates)

@@ -1,4 +1,4 @@
-"""Puts elementwise work behind products, convolutions and reductions into their epilogues."""
+"""Moves elementwise work after products, convolutions and reductions into their epilogues."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import replace
 from ortpkg.codegen.fusion.inlining import is_whole_map
 from ortpkg.codegen.fusion.substitution import is_identity, moved, replace_reads
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.tensor_ir.elements import Element, Made, Place, Read, Tensor, along, parts_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Coordinate,
+    Element,
+    Made,
+    Read,
+    Tensor,
+    along,
+    parts_of,
+)
 from ortpkg.codegen.tensor_ir.operations import (
     Alias,
     Convolution,
@@ -25,7 +33,7 @@ _MOST_PARTS = 96
 
 
 def fuse_epilogues(program: TensorProgram) -> TensorProgram:
-    """Fuses each map into the one operation whose output it alone reads, element by element."""
+    """Fuse each map into the operation whose output only it reads, element by element."""
     operations: dict[int, Operation] = dict(enumerate(program.operations))
     aliases: dict[int, Alias] = {}
     readers: dict[Tensor, list[int]] = {}
@@ -48,10 +56,10 @@ def fuse_epilogues(program: TensorProgram) -> TensorProgram:
                     aliases[index] = alias
                 break
     ordered = [
-        each
+        fused_operation
         for index in sorted(operations)
-        for each in (operations[index], aliases.get(index))
-        if each is not None
+        for fused_operation in (operations[index], aliases.get(index))
+        if fused_operation is not None
     ]
     return replace(program, operations=tuple(ordered))
 
@@ -59,26 +67,26 @@ def fuse_epilogues(program: TensorProgram) -> TensorProgram:
 def _fused(
     producer: Operation | None, reader: Map, tensor: Tensor
 ) -> tuple[Operation, Alias | None] | None:
-    """The producer with the map as its epilogue, and the alias that then has the map's shape."""
+    """Return the producer with the map as its epilogue, and an alias with the map's shape."""
     if not isinstance(producer, _WithEpilogue):
         return None
     squeezed = _without_unit_axes(reader)
-    axes = tuple(each for each in producer.output.shape if each != 1)
+    axes = tuple(size for size in producer.output.shape if size != 1)
     if squeezed.axes != axes:
         return None
-    positions = [place for place, each in enumerate(producer.output.shape) if each != 1]
+    positions = [dimension for dimension, size in enumerate(producer.output.shape) if size != 1]
     wide = [along(positions[axis]) for axis in range(len(axes))]
     value = moved(squeezed.value, wide)
-    own = _own_epilogue(producer)
+    result = _result_of(producer)
     is_apart = False
 
     def change(read: Read) -> Element:
         nonlocal is_apart
         if read.tensor is not tensor:
             return read
-        if not is_identity(read.places, producer.output.shape):
+        if not is_identity(read.coordinates, producer.output.shape):
             is_apart = True
-        return own
+        return result
 
     value = replace_reads(value, change)
     if is_apart or sum(1 for _ in parts_of(value)) > _MOST_PARTS:
@@ -90,7 +98,7 @@ def _fused(
     return replace(producer, output=made, epilogue=value), Alias(output=reader.output, source=made)
 
 
-def _own_epilogue(producer: _WithEpilogue) -> Element:
+def _result_of(producer: _WithEpilogue) -> Element:
     if producer.epilogue is not None:
         return producer.epilogue
     scalar = producer.output.scalar
@@ -98,14 +106,15 @@ def _own_epilogue(producer: _WithEpilogue) -> Element:
 
 
 def _without_unit_axes(operation: Map) -> Map:
-    """The map without axes of size 1, at which everything stands at 0."""
-    kept = [axis for axis, size in enumerate(operation.axes) if size != 1]
-    places = [
-        along(kept.index(axis)) if axis in kept else Place() for axis in range(len(operation.axes))
+    """Return the map without axes of size 1."""
+    wide_axes = [axis for axis, size in enumerate(operation.axes) if size != 1]
+    coordinates = [
+        along(wide_axes.index(axis)) if axis in wide_axes else Coordinate()
+        for axis in range(len(operation.axes))
     ]
     return Map(
         output=operation.output,
-        axes=tuple(operation.axes[axis] for axis in kept),
-        value=moved(operation.value, places),
-        places=tuple(places),
+        axes=tuple(operation.axes[axis] for axis in wide_axes),
+        value=moved(operation.value, coordinates),
+        coordinates=tuple(coordinates),
     )

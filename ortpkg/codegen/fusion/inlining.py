@@ -1,4 +1,4 @@
-"""Puts maps into what reads them, so that their outputs never lie in memory."""
+"""Inlines maps into the operations that read them, so that their outputs need no memory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from ortpkg.codegen.tensor_ir.operations import (
 )
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of, with_elements
 
-#: A larger expression is kept by itself: kernels stay small, and registers suffice.
+#: Largest expression after inlining: kernels stay small, and registers suffice.
 _MOST_PARTS = 96
 _MOST_TENSORS = 8
-#: What is computed again for each reader costs at most so much.
+#: Highest cost of work that is computed again for each reader.
 _MOST_COST_AGAIN = 4
 _COSTS = {
     Function.EXP: 12, Function.LOG: 16, Function.TANH: 20, Function.ERF: 24,
@@ -45,26 +45,26 @@ _COSTS = {
 
 
 def cost_of(element: Element) -> int:
-    """How much it is to compute an element, in simple operations; reads are free."""
+    """Return the cost of computing an element, in simple operations; reads are free."""
     return sum(
-        _COSTS.get(each.function, 1) if isinstance(each, Call) else isinstance(each, Convert)
-        for each in parts_of(element)
+        _COSTS.get(part.function, 1) if isinstance(part, Call) else isinstance(part, Convert)
+        for part in parts_of(element)
     )
 
 
 def is_whole_map(operation: Operation) -> TypeGuard[Map]:
-    """Whether it is a map that writes each element of its output once, at its own axes."""
+    """Return True for a map that writes each element of its output once, at its own axes."""
     return (
         isinstance(operation, Map)
         and operation.axes == operation.output.shape
-        and operation.places == tuple(along(axis) for axis in range(len(operation.axes)))
+        and operation.coordinates == tuple(along(axis) for axis in range(len(operation.axes)))
     )
 
 
 def inline_maps(program: TensorProgram) -> TensorProgram:
-    """Inlines moves wherever elements are read, and elementwise work where it is read once.
+    """Inline moves into all expressions, and elementwise work that is read once.
 
-    A product reads moves alone: it reads each element of an operand many times.
+    Into a product only moves are inlined: it reads each element of an operand many times.
     """
     readers: dict[Tensor, int] = {}
     for operation in program.operations:
@@ -96,38 +96,36 @@ def _inlined(
 
     def change(read: Read) -> Element:
         nonlocal budget
-        found = maps.get(read.tensor)
-        if found is None or not _may_inline(found, operation, readers[read.tensor]):
+        map_ = maps.get(read.tensor)
+        if map_ is None or not _may_inline(map_, operation, readers[read.tensor]):
             return read
-        size = sum(1 for _ in parts_of(found.value))
-        joined = tensors | set(tensors_read(found.value))
+        size = sum(1 for _ in parts_of(map_.value))
+        joined = tensors | set(tensors_read(map_.value))
         if size > budget or len(joined) > _MOST_TENSORS:
             return read
         budget -= size
         tensors.update(joined)
-        return moved(found.value, read.places)
+        return moved(map_.value, read.coordinates)
 
     return replace_reads(element, change)
 
 
-def _may_inline(found: Map, operation: Operation, reader_count: int) -> bool:
-    if is_move(found.value):
-        # a product's rows lie in memory as it reads them, rounded once
-        is_rounding = isinstance(found.value, Convert) and found.output.scalar is Scalar.BF16
+def _may_inline(map_: Map, operation: Operation, reader_count: int) -> bool:
+    if is_move(map_.value):
+        # a product reads rows from memory many times, so they are rounded once and stored
+        is_rounding = isinstance(map_.value, Convert) and map_.output.scalar is Scalar.BF16
         stays = is_rounding and isinstance(operation, Product)
-        return not stays and (not _is_gather(found.value) or isinstance(operation, Map))
+        return not stays and (not _is_gather(map_.value) or isinstance(operation, Map))
     if isinstance(operation, Product | Attention):
         return False
     if not isinstance(operation, Map | Reduce | RowNormalize):
-        return cost_of(found.value) <= _MOST_COST_AGAIN
-    cost = cost_of(found.value)
-    return cost <= _MOST_COST_AGAIN or (
-        reader_count == 1 and len(found.axes) >= len(operation.axes)
-    )
+        return cost_of(map_.value) <= _MOST_COST_AGAIN
+    cost = cost_of(map_.value)
+    return cost <= _MOST_COST_AGAIN or (reader_count == 1 and len(map_.axes) >= len(operation.axes))
 
 
 def is_move(value: Element) -> bool:
-    """Whether an element is one of a tensor, or known, and nothing is computed."""
+    """Return True if an element is read or constant, converted or not, but not computed."""
     if isinstance(value, Convert):
         return is_move(value.operand)
     return isinstance(value, Read | Number | SizeValue)
@@ -135,6 +133,7 @@ def is_move(value: Element) -> bool:
 
 def _is_gather(value: Element) -> bool:
     return any(
-        isinstance(each, Read) and any(place.value is not None for place in each.places)
-        for each in parts_of(value)
+        isinstance(part, Read)
+        and any(coordinate.value is not None for coordinate in part.coordinates)
+        for part in parts_of(value)
     )

@@ -1,14 +1,13 @@
-"""Multiplies codes in the place of the numbers that they stand for.
+"""Multiplies integer codes instead of the floats that they stand for.
 
 A product, or a convolution, of two dequantized sides, with scales s and t and zero points p and q,
-becomes the integer product, whose epilogue has s * t * sum((a - p) * (b - q)) where it had the sum
-of s * (a - p) * t * (b - q). Integers are summed exactly. So the result differs from the one before
-by float32 rounding alone: what was rounded at each product and sum is now rounded once as s * t,
-once as the sum is brought to f32, and once as both are multiplied.
+becomes the integer product. Its epilogue multiplies s * t * sum((a - p) * (b - q)), instead of
+summing s * (a - p) * t * (b - q). Integers are summed exactly, so the result differs only by
+float32 rounding: each product and sum was rounded before, now s * t is rounded once, the sum once
+as it becomes f32, and their product once.
 
-That holds where no sum of integers passes 32 bits, and s * t is neither rounded as a denormal
-number nor so large that the f32 sums would have passed their range; where that is not known, the
-product stays as it is.
+This holds if no sum of integers exceeds 32 bits, and s * t is neither denormal nor so large that
+the f32 sums would have overflowed; unless that is known, the product stays as it is.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
     along,
@@ -42,13 +41,13 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 
 Array = npt.NDArray[Any]
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
-#: So many products of two differences of bytes stay within 32 bits.
+#: Most products of two differences of bytes whose sum fits 32 bits.
 _MOST_PRODUCTS = (2**31 - 1) // 255**2
 _LEAST_SCALE, _MOST_SCALE = 2.0**-126, 2.0**64
 
 
 def multiply_codes(program: TensorProgram) -> TensorProgram:
-    """The program with integer products and convolutions where both sides are dequantized bytes."""
+    """Return the program with integer products and convolutions of dequantized bytes."""
     rewriting = _Rewriting(program)
     operations = tuple(map(rewriting.rewritten, program.operations))
     return replace(program, operations=operations, constants=rewriting.constants)
@@ -56,13 +55,13 @@ def multiply_codes(program: TensorProgram) -> TensorProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Codes:
-    """What a tensor is dequantized from.
+    """The quantized form of a dequantized tensor.
 
     Attributes:
         codes: the bytes, of the same shape.
-        scale: float32, of one element or one for each place along an axis.
+        scale: float32, one number, or one for each position along an axis.
         zero: the zero point over the axes of the tensor, or None for 0.
-        axis: along which scale and zero point vary; None: they are single numbers.
+        axis: axis along which scale and zero point vary; None if they are single numbers.
     """
 
     codes: Tensor
@@ -72,19 +71,19 @@ class _Codes:
 
 
 class _Rewriting:
-    """One program's dequantized tensors, and the constants that are known, new ones too."""
+    """The dequantized tensors of a program, and its constants including new ones."""
 
     def __init__(self, program: TensorProgram) -> None:
         self.constants: dict[Tensor, Array] = dict(program.constants)
         self._dequantized: dict[Tensor, _Codes] = {}
         for operation in program.operations:
             if is_whole_map(operation):
-                found = self._codes(operation)
-                if found is not None:
-                    self._dequantized[operation.output] = found
+                codes = self._codes(operation)
+                if codes is not None:
+                    self._dequantized[operation.output] = codes
 
     def rewritten(self, operation: Operation) -> Operation:
-        """The operation on codes, or as it is."""
+        """Return the operation on codes, or the operation itself if it cannot be."""
         match operation:
             case Product():
                 return self._product(operation) or operation
@@ -96,26 +95,26 @@ class _Rewriting:
     # --- dequantized tensors ----------------------------------------------------------------------
 
     def _codes(self, operation: Map) -> _Codes | None:
-        """What a map dequantizes, where it does no more."""
+        """Return what a map dequantizes; None if it does anything else."""
         match operation.value:
             case Call(Function.MUL, (centred, scale)):
                 parts = _centred(centred)
             case _:
                 return None
-        known, rank = self._scale(scale), len(operation.axes)
-        if parts is None or known is None:
+        scales, rank = self._scale(scale), len(operation.axes)
+        if parts is None or scales is None:
             return None
         read, zero = parts
-        if not is_identity(read.places, operation.axes) or read.tensor.shape != operation.axes:
+        if not is_identity(read.coordinates, operation.axes) or read.tensor.shape != operation.axes:
             return None
-        places = {*_places(scale), *_places(zero)} - {Place()}
-        axis = next((axis for axis in range(rank) if places == {along(axis)}), None)
-        if places and axis is None:
+        coordinates = {*_coordinates(scale), *_coordinates(zero)} - {Coordinate()}
+        axis = next((axis for axis in range(rank) if coordinates == {along(axis)}), None)
+        if coordinates and axis is None:
             return None
-        return _Codes(codes=read.tensor, scale=known, zero=zero, axis=axis)
+        return _Codes(codes=read.tensor, scale=scales, zero=zero, axis=axis)
 
     def _scale(self, scale: Element) -> Array | None:
-        """A scale's numbers, where they are known."""
+        """Return a scale's numbers if they are constant, else None."""
         match scale:
             case Number(value, Scalar.F32):
                 return np.array(value, np.float32)
@@ -146,17 +145,17 @@ class _Rewriting:
             epilogue=_scaled(product.epilogue, scale),
         )
 
-    def _side(self, element: Element, own: int) -> tuple[Read, _Codes] | None:
-        """A side as codes, with scale and zero point along its own axis: m or n."""
+    def _side(self, element: Element, axis: int) -> tuple[Read, _Codes] | None:
+        """Return a side as codes, with scale and zero point along ``axis``; None if impossible."""
         if not isinstance(element, Read) or element.tensor not in self._dequantized:
             return None
-        found = self._dequantized[element.tensor]
-        if found.axis is None:
-            return Read(found.codes, element.places), found
-        if element.places[found.axis] != along(own):
+        codes = self._dequantized[element.tensor]
+        if codes.axis is None:
+            return Read(codes.codes, element.coordinates), codes
+        if element.coordinates[codes.axis] != along(axis):
             return None
-        zero = None if found.zero is None else moved(found.zero, element.places)
-        return Read(found.codes, element.places), replace(found, zero=zero, axis=own)
+        zero = None if codes.zero is None else moved(codes.zero, element.coordinates)
+        return Read(codes.codes, element.coordinates), replace(codes, zero=zero, axis=axis)
 
     # --- convolutions -----------------------------------------------------------------------------
 
@@ -169,7 +168,7 @@ class _Rewriting:
         if product_count > _MOST_PRODUCTS or weights.axis not in {None, 0}:
             return None
         rank = len(convolution.output.shape)
-        channels = (along(1), *(Place() for _ in range(rank - 1)))
+        channels = (along(1), *(Coordinate() for _ in range(rank - 1)))
         zero = None if weights.zero is None else moved(weights.zero, channels)
         along_channels = replace(weights, axis=None if weights.axis is None else 1)
         scale = self._scales(source, along_channels)
@@ -186,10 +185,10 @@ class _Rewriting:
         return made if is_multiplied(made) else None
 
     def _scales(self, left: _Codes, right: _Codes) -> Element | None:
-        """The product of two scales over the axes of an output; None where it is out of range."""
+        """Return the product of two scales over an output's axes; None if it is out of range."""
         if left.axis is not None and right.axis is not None:
             return None
-        sides = [each.scale.reshape(-1).astype(np.float64) for each in (left, right)]
+        sides = [side.scale.reshape(-1).astype(np.float64) for side in (left, right)]
         exact = sides[0] * sides[1]
         if not bool(np.all((exact >= _LEAST_SCALE) & (exact <= _MOST_SCALE))):
             return None
@@ -205,7 +204,7 @@ class _Rewriting:
 
 
 def _centred(element: Element) -> tuple[Read, Element | None] | None:
-    """The codes and the zero point of a difference as f32."""
+    """Return codes and zero point of a difference of codes as f32; None for other elements."""
     match element:
         case Convert(Read() as read, Scalar.F32) if read.tensor.scalar in _BYTES:
             return read, None
@@ -219,11 +218,11 @@ def _centred(element: Element) -> tuple[Read, Element | None] | None:
     return None
 
 
-def _places(element: Element | None) -> Sequence[Place]:
-    return element.places if isinstance(element, Read) else ()
+def _coordinates(element: Element | None) -> Sequence[Coordinate]:
+    return element.coordinates if isinstance(element, Read) else ()
 
 
 def _scaled(epilogue: Element | None, scale: Element) -> Element:
-    """The epilogue of integer sums, which has their numbers where it had the f32 sum."""
+    """Return the epilogue for integer sums, which converts and scales them first."""
     number = Call(Function.MUL, (Convert(Made(Scalar.I32), Scalar.F32), scale))
     return number if epilogue is None else replace_made(epilogue, number)

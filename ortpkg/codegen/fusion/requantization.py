@@ -1,9 +1,9 @@
-"""Brings integer sums to their codes by one product, as QLinearConv and QLinearMatMul do.
+"""Requantizes integer sums with a single product, as QLinearConv and QLinearMatMul do.
 
 Between dequantized sides and a QuantizeLinear, the code of sum * (s * t) + bias, divided by the
 scale u, becomes that of (sum + b) * (s * t / u), where b is the bias in units of s * t, rounded
-half to even. ONNX leaves the order of the f32 sums open, and with it the last bit; this is how
-onnxruntime computes them, so that codes are the same as its own.
+half to even. ONNX leaves the order of the f32 sums open, and with it the last bit; onnxruntime
+computes them in this way, so codes equal its own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Read,
     Tensor,
 )
@@ -38,9 +38,9 @@ _LEAST_SCALE, _MOST_SCALE = 2.0**-120, 2.0**120
 
 
 def requantize_at_once(program: TensorProgram) -> TensorProgram:
-    """The program with epilogues of integer sums that have one scale, where they had two."""
+    """Return the program with one scale instead of two in epilogues of integer sums."""
     constants = dict(program.constants)
-    operations = tuple(_rewritten(each, constants) for each in program.operations)
+    operations = tuple(_rewritten(operation, constants) for operation in program.operations)
     return replace(program, operations=operations, constants=constants)
 
 
@@ -58,29 +58,29 @@ def _rewritten(operation: Operation, constants: dict[Tensor, Array]) -> Operatio
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """A number that is (integer sum + bias) * scale, or 0 where that is less and ``is_bounded``."""
+    """The number (integer sum + bias) * scale; if ``is_bounded``, at least 0."""
 
     scale: Array
     bias: Array | None
-    places: tuple[Place, ...]
+    coordinates: tuple[Coordinate, ...]
     is_bounded: bool
 
 
 @dataclass
 class _Rewriting:
-    """One epilogue. ``most_bias``: so large a bias keeps sums within 32 bits."""
+    """Rewrites one epilogue; biases up to ``most_bias`` keep sums within 32 bits."""
 
     name: str
     most_bias: int
     constants: dict[Tensor, Array]
 
     def rewritten(self, element: Element) -> Element:
-        """The element with codes of sums by one product."""
+        """Return the expression with sums requantized by a single product."""
         match element:
             case Call(Function.ROUND, (Call(Function.DIV, (number, Number(over, Scalar.F32))),)):
-                found = self._sums(number)
-                if found is not None and _LEAST_SCALE <= over <= _MOST_SCALE:
-                    return Call(Function.ROUND, (self._scaled(found, over),))
+                sums = self._sums(number)
+                if sums is not None and _LEAST_SCALE <= over <= _MOST_SCALE:
+                    return Call(Function.ROUND, (self._scaled(sums, over),))
             case _:
                 pass
         match element:
@@ -92,76 +92,80 @@ class _Rewriting:
                 return element
 
     def _sums(self, element: Element) -> _Sums | None:
-        """The element as sums times a scale, where it is that."""
+        """Return the element as sums times a scale; None if it is something else."""
         match element:
             case Call(Function.MAX, (inner, Number(0, Scalar.F32))):
-                found = self._sums(inner)
-                return None if found is None else replace(found, is_bounded=True)
+                sums = self._sums(inner)
+                return None if sums is None else replace(sums, is_bounded=True)
             case Call(Function.ADD, (inner, bias)):
-                found = self._sums(inner)
-                return None if found is None else self._biased(found, bias)
+                sums = self._sums(inner)
+                return None if sums is None else self._biased(sums, bias)
             case Call(Function.MUL, (Convert(Made(Scalar.I32), Scalar.F32), scale)):
-                known = self._known(scale)
-                if known is None:
+                numbers = self._constant_numbers(scale)
+                if numbers is None:
                     return None
-                places = scale.places if isinstance(scale, Read) else ()
-                return _Sums(known, None, places, is_bounded=False)
+                coordinates = scale.coordinates if isinstance(scale, Read) else ()
+                return _Sums(numbers, None, coordinates, is_bounded=False)
             case _:
                 return None
 
-    def _known(self, element: Element) -> Array | None:
-        """The f32 numbers of a constant that is one, or one for each place along an axis."""
+    def _constant_numbers(self, element: Element) -> Array | None:
+        """Return a constant's f32 numbers, a single one or one along an axis; else None."""
         match element:
             case Number(value, Scalar.F32):
                 return np.array([value], np.float32)
-            case Read(tensor, (Place(),)):
-                found = self.constants.get(tensor)
-                return None if found is None else np.asarray(found, np.float32).reshape(-1)
+            case Read(tensor, (Coordinate(),)):
+                values = self.constants.get(tensor)
+                return None if values is None else np.asarray(values, np.float32).reshape(-1)
             case _:
                 return None
 
     def _biased(self, sums: _Sums, bias: Element) -> _Sums | None:
-        """The sums with a bias in their units."""
+        """Return the sums with a bias in their units; None if that is not possible."""
         units = sums.scale.astype(np.float32)
         if sums.bias is not None or sums.is_bounded:
             return None
         match bias:
-            case Call(Function.MUL, (Convert(Read(tensor, places), Scalar.F32), scale)):
-                codes, own = self.constants.get(tensor), self._known(scale)
-                if codes is None or own is None or tensor.scalar is not Scalar.I32:
+            case Call(Function.MUL, (Convert(Read(tensor, coordinates), Scalar.F32), scale)):
+                codes, bias_units = self.constants.get(tensor), self._constant_numbers(scale)
+                if codes is None or bias_units is None or tensor.scalar is not Scalar.I32:
                     return None
-                if own.size not in {1, units.size} or not np.allclose(own, units, atol=0):
+                if bias_units.size not in {1, units.size} or not np.allclose(
+                    bias_units, units, atol=0
+                ):
                     return None
                 steps = codes.reshape(-1).astype(np.float64)
-            case Read(tensor, places):
-                known = self._known(bias)
-                if known is None or not bool(np.all(units)):
+            case Read(tensor, coordinates):
+                numbers = self._constant_numbers(bias)
+                if numbers is None or not bool(np.all(units)):
                     return None
-                steps = np.rint((known / units).astype(np.float64))
+                steps = np.rint((numbers / units).astype(np.float64))
             case _:
                 return None
-        if sums.places and places != sums.places:
+        if sums.coordinates and coordinates != sums.coordinates:
             return None
         if not float(np.abs(steps).max(initial=0)) <= self.most_bias:
             return None
-        return replace(sums, bias=steps.astype(np.int32), places=places)
+        return replace(sums, bias=steps.astype(np.int32), coordinates=coordinates)
 
     def _scaled(self, sums: _Sums, over: float) -> Element:
-        """The sums divided by a scale, bias included."""
+        """Return the sums, bias included, divided by a scale."""
         whole: Element = Made(Scalar.I32)
         if sums.bias is not None:
-            whole = Call(Function.ADD, (whole, self._constant("steps", sums.bias, sums.places)))
+            whole = Call(
+                Function.ADD, (whole, self._constant("steps", sums.bias, sums.coordinates))
+            )
         scale = (sums.scale / np.float32(over)).astype(np.float32)
-        made = self._constant("requantized", scale, sums.places)
+        made = self._constant("requantized", scale, sums.coordinates)
         value: Element = Call(Function.MUL, (Convert(whole, Scalar.F32), made))
         if sums.is_bounded:
             value = Call(Function.MAX, (value, Number(0.0, Scalar.F32)))
         return value
 
-    def _constant(self, hint: str, numbers: Array, places: tuple[Place, ...]) -> Element:
+    def _constant(self, hint: str, numbers: Array, coordinates: tuple[Coordinate, ...]) -> Element:
         scalar = Scalar.I32 if numbers.dtype == np.int32 else Scalar.F32
         if numbers.size == 1:
             return Number(numbers.reshape(-1)[0].item(), scalar)
         tensor = Tensor(f"{self.name} {hint}", scalar, numbers.shape)
         self.constants[tensor] = numbers
-        return Read(tensor, places)
+        return Read(tensor, coordinates)

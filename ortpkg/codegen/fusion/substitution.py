@@ -1,4 +1,4 @@
-"""Changes expressions of elements: other places, other reads."""
+"""Substitutions in expressions of elements: other coordinates, other reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -23,12 +23,17 @@ from ortpkg.shapes.expressions import Size
 
 
 def replace_reads(element: Element, change: Callable[[Read], Element]) -> Element:
-    """The expression with each read changed, from the inside out."""
+    """Return the expression with each read changed by a function, innermost reads first."""
     match element:
-        case Read(tensor, places):
-            return change(Read(tensor, tuple(_place_with(each, change) for each in places)))
+        case Read(tensor, coordinates):
+            return change(
+                Read(
+                    tensor,
+                    tuple(_coordinate_with(coordinate, change) for coordinate in coordinates),
+                )
+            )
         case Call(function, operands):
-            return Call(function, tuple(replace_reads(each, change) for each in operands))
+            return Call(function, tuple(replace_reads(operand, change) for operand in operands))
         case Convert(operand, scalar):
             return Convert(replace_reads(operand, change), scalar)
         case _:
@@ -36,70 +41,73 @@ def replace_reads(element: Element, change: Callable[[Read], Element]) -> Elemen
 
 
 def replace_made(element: Element, made: Element) -> Element:
-    """The expression with another element for what its operation makes."""
+    """Return the expression with ``made`` in place of its operation's own result."""
     match element:
         case Made():
             return made
         case Call(function, operands):
-            return Call(function, tuple(replace_made(each, made) for each in operands))
+            return Call(function, tuple(replace_made(part, made) for part in operands))
         case Convert(operand, scalar):
             return Convert(replace_made(operand, made), scalar)
         case _:
             return element
 
 
-def _place_with(place: Place, change: Callable[[Read], Element]) -> Place:
-    if place.value is None:
-        return place
-    return replace(place, value=replace_reads(place.value, change))
+def _coordinate_with(coordinate: Coordinate, change: Callable[[Read], Element]) -> Coordinate:
+    if coordinate.value is None:
+        return coordinate
+    return replace(coordinate, value=replace_reads(coordinate.value, change))
 
 
-def moved(element: Element, places: Sequence[Place]) -> Element:
-    """The expression with each axis at another place: axis i stands at ``places[i]``."""
+def moved(element: Element, coordinates: Sequence[Coordinate]) -> Element:
+    """Return the expression with each axis i replaced by the coordinate ``coordinates[i]``."""
     match element:
-        case Read(tensor, own):
-            return Read(tensor, tuple(moved_place(each, places) for each in own))
+        case Read(tensor, read_coordinates):
+            return Read(
+                tensor,
+                tuple(moved_coordinate(coordinate, coordinates) for coordinate in read_coordinates),
+            )
         case Position(axis):
-            return position_at(places[axis])
+            return position_at(coordinates[axis])
         case Call(function, operands):
-            return Call(function, tuple(moved(each, places) for each in operands))
+            return Call(function, tuple(moved(operand, coordinates) for operand in operands))
         case Convert(operand, scalar):
-            return Convert(moved(operand, places), scalar)
+            return Convert(moved(operand, coordinates), scalar)
         case _:
             return element
 
 
-def moved_place(place: Place, places: Sequence[Place]) -> Place:
-    """A place over axes that stand at ``places``."""
+def moved_coordinate(coordinate: Coordinate, coordinates: Sequence[Coordinate]) -> Coordinate:
+    """Return a coordinate with each axis i replaced by the coordinate ``coordinates[i]``."""
     terms: dict[int, Size] = {}
-    offset = place.offset
-    value = None if place.value is None else moved(place.value, places)
-    for axis, times in place.terms:
-        other = places[axis]
+    offset = coordinate.offset
+    value = None if coordinate.value is None else moved(coordinate.value, coordinates)
+    for axis, times in coordinate.terms:
+        other = coordinates[axis]
         offset = offset + times * other.offset
         for inner, count in other.terms:
             terms[inner] = terms.get(inner, 0) + times * count
         if other.value is not None:
             value = _sum(value, _times(other.value, times))
-    kept = tuple((axis, times) for axis, times in sorted(terms.items()) if times != 0)
-    return Place(kept, offset, value)
+    nonzero_terms = tuple((axis, times) for axis, times in sorted(terms.items()) if times != 0)
+    return Coordinate(nonzero_terms, offset, value)
 
 
-def position_at(place: Place) -> Element:
-    """A place as an i64 element."""
-    total: Element | None = place.value
-    for axis, times in place.terms:
+def position_at(coordinate: Coordinate) -> Element:
+    """Return a coordinate as an i64 element."""
+    total: Element | None = coordinate.value
+    for axis, times in coordinate.terms:
         total = _sum(total, _times(Position(axis), times))
-    if total is None or place.offset != 0:
-        total = _sum(total, _size_element(place.offset))
+    if total is None or coordinate.offset != 0:
+        total = _sum(total, _size_element(coordinate.offset))
     return total
 
 
-def is_identity(places: Sequence[Place], shape: Sequence[Size]) -> bool:
-    """Whether places are the axes themselves: those that an element of the shape stands at."""
-    return len(places) == len(shape) and all(
-        place == along(axis) or (size == 1 and place == Place())
-        for axis, (place, size) in enumerate(zip(places, shape, strict=True))
+def is_identity(coordinates: Sequence[Coordinate], shape: Sequence[Size]) -> bool:
+    """Return True if coordinates are the axes themselves, up to dimensions of size 1."""
+    return len(coordinates) == len(shape) and all(
+        coordinate == along(axis) or (size == 1 and coordinate == Coordinate())
+        for axis, (coordinate, size) in enumerate(zip(coordinates, shape, strict=True))
     )
 
 

@@ -1,4 +1,4 @@
-"""Removes operations whose outputs nobody reads."""
+"""Removes operations whose outputs are never read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of, wri
 
 
 def remove_unused(program: TensorProgram) -> TensorProgram:
-    """The operations that an output or a report needs, and the constants that they read."""
+    """Return the program with only the operations and constants that an output or report needs."""
     needed = {*program.outputs, *program.reports}
-    kept: list[Operation] = []
+    used: list[Operation] = []
     for operation in reversed(program.operations):
         if needed.intersection(writes_of(operation)):
-            kept.append(operation)
+            used.append(operation)
             needed.update(reads_of(operation))
     return replace(
         program,
-        operations=tuple(reversed(kept)),
-        constants={each: value for each, value in program.constants.items() if each in needed},
+        operations=tuple(reversed(used)),
+        constants={
+            tensor: value for tensor, value in program.constants.items() if tensor in needed
+        },
     )

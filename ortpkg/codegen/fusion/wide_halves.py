@@ -47,9 +47,11 @@ def widen_halves(program: TensorProgram) -> TensorProgram:
     operations: list[Operation] = [_widened(operation, wide) for operation in program.operations]
     for output in dict.fromkeys(program.outputs):
         if output in wide:
-            places = tuple(along(axis) for axis in range(len(output.shape)))
-            value = Convert(Read(wide[output], places), output.scalar)
-            operations.append(Map(output=output, axes=output.shape, value=value, places=places))
+            coordinates = tuple(along(axis) for axis in range(len(output.shape)))
+            value = Convert(Read(wide[output], coordinates), output.scalar)
+            operations.append(
+                Map(output=output, axes=output.shape, value=value, coordinates=coordinates)
+            )
     origins = dict(program.origins)
     for narrow, twin in wide.items():
         origins[twin] = origins.get(narrow, ())
@@ -127,7 +129,7 @@ def _read_wide(element: Element, wide: dict[Tensor, Tensor]) -> Element:
     """Return the expression, reading the float32 tensors; selections become float32 too."""
 
     def change(read: Read) -> Element:
-        return Read(wide.get(read.tensor, read.tensor), read.places)
+        return Read(wide.get(read.tensor, read.tensor), read.coordinates)
 
     return _with_one_kind(replace_reads(element, change))
 

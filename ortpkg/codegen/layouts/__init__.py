@@ -1,1 +1,1 @@
-"""Layouts: how tensors lie in memory inside of a partition, other than the model says."""
+"""Layouts: how tensors are laid out in memory inside a partition, unlike in the model."""

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortpkg.codegen.tensor_ir.elements import Number, Place, Read, Tensor, along
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Number, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Map
 from ortpkg.shapes.expressions import Size
 
 
 def channel_count(tensor: Tensor) -> int | None:
-    """How many channels a plain tensor has; None where that is a formula, or there are none."""
+    """Return the number of channels of a plain tensor; None if it is a formula or absent."""
     count = tensor.shape[1] if len(tensor.shape) > 1 else None
     return count if isinstance(count, int) else None
 
 
 def blocked_tensor(plain: Tensor, lanes: int) -> Tensor:
-    """The tensor that a plain one is in blocks."""
+    """Return a blocked tensor with the channels of a plain one."""
     channels = channel_count(plain)
     assert channels is not None
     shape = (plain.shape[0], -(-channels // lanes), *plain.shape[2:], lanes)
     return Tensor(f"{plain.name} in blocks", plain.scalar, shape)
 
 
-def channel_place(rank: int, lanes: int) -> Place:
-    """Where the channel of a lane of a block lies, over the axes of a blocked tensor."""
-    return Place(((1, lanes), (rank, 1)))
+def channel_coordinate(rank: int, lanes: int) -> Coordinate:
+    """Return the channel of a block's lane as a coordinate over a blocked tensor's axes."""
+    return Coordinate(((1, lanes), (rank, 1)))
 
 
 def to_blocks(plain: Tensor, blocked: Tensor) -> Iterator[Map]:
-    """Fills the blocked tensor: whole blocks, and of the last one what there is, and zeros."""
+    """Yield maps that fill the blocked tensor, with zeros in the unused lanes."""
     yield from _moves(plain, blocked, is_blocking=True)
     lanes, channels = _lanes_of(blocked), channel_count(plain)
     assert channels is not None
@@ -43,45 +43,50 @@ def to_blocks(plain: Tensor, blocked: Tensor) -> Iterator[Map]:
         output=blocked,
         axes=(plain.shape[0], *spatial, lanes - rest),
         value=Number(0.0 if plain.scalar.is_float else 0, plain.scalar),
-        places=(along(0), Place((), channels // lanes), *positions, Place(((lane, 1),), rest)),
+        coordinates=(
+            along(0),
+            Coordinate((), channels // lanes),
+            *positions,
+            Coordinate(((lane, 1),), rest),
+        ),
     )
 
 
 def from_blocks(blocked: Tensor, plain: Tensor) -> Iterator[Map]:
-    """Fills the plain tensor."""
+    """Yield maps that fill the plain tensor."""
     yield from _moves(plain, blocked, is_blocking=False)
 
 
 def _moves(plain: Tensor, blocked: Tensor, *, is_blocking: bool) -> Iterator[Map]:
-    """Whole blocks, then the channels of the last one, where they do not fill it."""
+    """Yield the move of whole blocks, then that of a last block which channels do not fill."""
     lanes, channels, spatial = _lanes_of(blocked), channel_count(plain), plain.shape[2:]
     assert channels is not None
     rank = len(plain.shape)
     whole, rest = divmod(channels, lanes)
     if whole:
         inner = tuple(along(axis) for axis in range(2, rank))
-        in_plain = (along(0), channel_place(rank, lanes), *inner)
+        in_plain = (along(0), channel_coordinate(rank, lanes), *inner)
         in_blocks = tuple(along(axis) for axis in range(rank + 1))
         axes: tuple[Size, ...] = (plain.shape[0], whole, *spatial, lanes)
         yield _move((plain, in_plain), (blocked, in_blocks), axes, is_blocking=is_blocking)
     if rest:
         lane = rank - 1
         inner = tuple(along(axis) for axis in range(1, rank - 1))
-        in_plain = (along(0), Place(((lane, 1),), whole * lanes), *inner)
-        in_blocks = (along(0), Place((), whole), *inner, along(lane))
+        in_plain = (along(0), Coordinate(((lane, 1),), whole * lanes), *inner)
+        in_blocks = (along(0), Coordinate((), whole), *inner, along(lane))
         axes = (plain.shape[0], *spatial, rest)
         yield _move((plain, in_plain), (blocked, in_blocks), axes, is_blocking=is_blocking)
 
 
 def _move(
-    plain: tuple[Tensor, tuple[Place, ...]],
-    blocked: tuple[Tensor, tuple[Place, ...]],
+    plain: tuple[Tensor, tuple[Coordinate, ...]],
+    blocked: tuple[Tensor, tuple[Coordinate, ...]],
     axes: tuple[Size, ...],
     *,
     is_blocking: bool,
 ) -> Map:
     source, target = (plain, blocked) if is_blocking else (blocked, plain)
-    return Map(output=target[0], axes=axes, value=Read(*source), places=target[1])
+    return Map(output=target[0], axes=axes, value=Read(*source), coordinates=target[1])
 
 
 def _lanes_of(blocked: Tensor) -> int:

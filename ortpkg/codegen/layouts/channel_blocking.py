@@ -1,9 +1,9 @@
-"""Moves convolutional nets to tensors with blocks of channels.
+"""Converts convolutional networks to tensors with blocks of channels.
 
-Convolutions always make blocked tensors, and read what lies as it lies. Poolings, elementwise work
-and concatenations between them stay blocked where channels fill whole blocks, so that a tensor is
-converted only where the net ends, or something reads it that knows no blocks. A tensor of one pixel
-is the same in both layouts.
+Convolutions always make blocked tensors, and read a source in either layout. Poolings, elementwise
+work and concatenations between them stay blocked if channels fill whole blocks. So a tensor is
+converted only where the network ends, or where an operation reads it that knows no blocks. A tensor
+of one pixel is the same in both layouts.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from functools import partial
 from ortpkg.codegen.fusion.substitution import moved, replace_reads
 from ortpkg.codegen.layouts.block_conversions import (
     blocked_tensor,
+    channel_coordinate,
     channel_count,
-    channel_place,
     from_blocks,
     to_blocks,
 )
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
+    Coordinate,
     Element,
-    Place,
     Read,
     Tensor,
     along,
@@ -32,62 +32,62 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import Alias, Convolution, Map, Operation, Pool
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
 
-#: A kernel multiplies so many channels of bytes at once.
+#: Channels of bytes that a kernel multiplies at once.
 _BYTES_TOGETHER = 4
 
 
 def block_channels(program: TensorProgram, lanes: int) -> TensorProgram:
-    """The program with blocks of ``lanes`` channels around its convolutions."""
-    if not any(isinstance(each, Convolution) for each in program.operations):
+    """Return the program with blocks of ``lanes`` channels around its convolutions."""
+    if not any(isinstance(operation, Convolution) for operation in program.operations):
         return program
     return _Blocking(program, lanes).blocked_program()
 
 
 def _tensors_in_blocks(program: TensorProgram, lanes: int) -> set[Tensor]:
-    """The plain tensors that are to be made in blocks."""
+    """Return the plain tensors that blocked ones replace."""
     writers: dict[Tensor, list[Map]] = {}
     for operation in program.operations:
         if isinstance(operation, Map):
             writers.setdefault(operation.output, []).append(operation)
-    found: set[Tensor] = set()
+    blocked: set[Tensor] = set()
     for operation in program.operations:
         match operation:
             case Convolution():
-                found.add(operation.output)
+                blocked.add(operation.output)
             case Pool():
                 channels = channel_count(operation.source)
                 is_whole = channels is not None and channels % lanes == 0
-                if is_whole or (operation.source in found and operation.epilogue is None):
-                    found.add(operation.output)
+                if is_whole or (operation.source in blocked and operation.epilogue is None):
+                    blocked.add(operation.output)
             case Map() if operation is writers[operation.output][-1]:
-                if all(_stays_blocked(each, found, lanes) for each in writers[operation.output]):
-                    found.add(operation.output)
+                if all(_stays_blocked(map_, blocked, lanes) for map_ in writers[operation.output]):
+                    blocked.add(operation.output)
             case _:
                 pass
-    return found
+    return blocked
 
 
-def _stays_blocked(operation: Map, found: Collection[Tensor], lanes: int) -> bool:
-    """Whether a map can run over blocks, and reads nothing large that is not in blocks."""
+def _stays_blocked(operation: Map, blocked: Collection[Tensor], lanes: int) -> bool:
+    """Return True if a map can run over blocks and reads nothing large outside blocks."""
     rank = len(operation.output.shape)
     if rank < 3 or len(operation.axes) != rank or not _is_whole(operation.output, lanes):
         return False
     width = operation.axes[1]
-    own = [along(axis) for axis in range(rank)]
+    axes = [along(axis) for axis in range(rank)]
     if not isinstance(width, int) or width % lanes:
         return False
-    if not _is_shifted(operation.places, own, lanes):
+    if not _is_shifted(operation.coordinates, axes, lanes):
         return False
-    reads = [each for each in parts_of(operation.value) if isinstance(each, Read)]
+    reads = [part for part in parts_of(operation.value) if isinstance(part, Read)]
     for read in reads:
-        if read.tensor in found:
-            if not _is_whole(read.tensor, lanes) or len(read.places) != rank:
+        if read.tensor in blocked:
+            if not _is_whole(read.tensor, lanes) or len(read.coordinates) != rank:
                 return False
-            if not _is_whole_shift(read.places[1], lanes):
+            if not _is_whole_shift(read.coordinates[1], lanes):
                 return False
-        elif any(axis >= 2 for place in read.places for axis, _ in place.terms):
+        elif any(axis >= 2 for coordinate in read.coordinates for axis, _ in coordinate.terms):
             return False
-    return any(read.tensor in found for read in reads)
+    return any(read.tensor in blocked for read in reads)
 
 
 def _is_whole(tensor: Tensor, lanes: int) -> bool:
@@ -95,16 +95,24 @@ def _is_whole(tensor: Tensor, lanes: int) -> bool:
     return channels is not None and channels % lanes == 0
 
 
-def _is_shifted(places: Sequence[Place], own: Sequence[Place], lanes: int) -> bool:
-    """Whether each place is that of its axis, but for a shift of the channel by whole blocks."""
-    outer = [place for axis, place in enumerate(places) if axis != 1]
-    expected = [place for axis, place in enumerate(own) if axis != 1]
-    return len(places) == len(own) and outer == expected and _is_whole_shift(places[1], lanes)
+def _is_shifted(coordinates: Sequence[Coordinate], axes: Sequence[Coordinate], lanes: int) -> bool:
+    """Return True if coordinates are the axes, except for a channel shift by whole blocks."""
+    outer = [coordinate for axis, coordinate in enumerate(coordinates) if axis != 1]
+    expected = [coordinate for axis, coordinate in enumerate(axes) if axis != 1]
+    return (
+        len(coordinates) == len(axes)
+        and outer == expected
+        and _is_whole_shift(coordinates[1], lanes)
+    )
 
 
-def _is_whole_shift(place: Place, lanes: int) -> bool:
-    offset = place.offset
-    return place == Place(((1, 1),), offset) and isinstance(offset, int) and offset % lanes == 0
+def _is_whole_shift(coordinate: Coordinate, lanes: int) -> bool:
+    offset = coordinate.offset
+    return (
+        coordinate == Coordinate(((1, 1),), offset)
+        and isinstance(offset, int)
+        and offset % lanes == 0
+    )
 
 
 class _Blocking:
@@ -118,7 +126,7 @@ class _Blocking:
         self._origins = dict(program.origins)
 
     def blocked_program(self) -> TensorProgram:
-        """The program, operation by operation, with conversions where they are needed first."""
+        """Return the program, with conversions right before their first use."""
         for operation in self._program.operations:
             match operation:
                 case Convolution():
@@ -166,31 +174,31 @@ class _Blocking:
 
     def _map(self, operation: Map) -> None:
         rank, width = len(operation.axes), operation.axes[1]
-        shift = operation.places[1].offset
+        shift = operation.coordinates[1].offset
         assert isinstance(width, int)
         assert isinstance(shift, int)
         value = self._over_blocks(operation.value, operation.output)
         assert value is not None
         spatial = tuple(along(axis) for axis in range(2, rank))
-        block = Place(((1, 1),), shift // self._lanes)
+        block = Coordinate(((1, 1),), shift // self._lanes)
         self._operations.append(
             Map(
                 output=self._made(operation.output),
                 axes=(operation.axes[0], width // self._lanes, *operation.axes[2:], self._lanes),
                 value=value,
-                places=(along(0), block, *spatial, along(rank)),
+                coordinates=(along(0), block, *spatial, along(rank)),
             )
         )
 
     def _made(self, plain: Tensor) -> Tensor:
-        """The blocked tensor that is made in the place of a plain one."""
+        """Return the blocked tensor that replaces a plain one."""
         if plain not in self._blocked:
             self._blocked[plain] = blocked_tensor(plain, self._lanes)
             self._origins[self._blocked[plain]] = self._origins.get(plain, ())
         return self._blocked[plain]
 
     def _in_blocks(self, plain: Tensor) -> Tensor:
-        """The blocked tensor, converted where only the plain one is there."""
+        """Return the blocked tensor, converted if there is only a plain one."""
         if plain in self._blocked:
             return self._blocked[plain]
         self._is_made_plain.add(plain)
@@ -199,7 +207,7 @@ class _Blocking:
         return blocked
 
     def _in_byte_blocks(self, plain: Tensor) -> Tensor:
-        """The bytes in blocks; few channels in one block of as few groups of four as they need."""
+        """Return bytes in blocks; few channels get one block with a multiple of four lanes."""
         channels = channel_count(plain)
         assert channels is not None
         lanes = -(-channels // _BYTES_TOGETHER) * _BYTES_TOGETHER
@@ -212,7 +220,7 @@ class _Blocking:
         return self._narrow[plain]
 
     def _have_plain(self, tensor: Tensor) -> None:
-        """Converts a tensor that lies in blocks alone."""
+        """Convert a tensor that exists only in blocks."""
         if tensor not in self._blocked or tensor in self._is_made_plain:
             return
         self._is_made_plain.add(tensor)
@@ -223,36 +231,40 @@ class _Blocking:
             self._operations += from_blocks(blocked, tensor)
 
     def _is_pixel(self, tensor: Tensor) -> bool:
-        """Whether a tensor in blocks lies there as the plain one would."""
+        """Return True if a blocked tensor has the same memory layout as the plain one."""
         is_one = all(size == 1 for size in tensor.shape[2:])
         return tensor in self._blocked and is_one and _is_whole(tensor, self._lanes)
 
     def _over_blocks(self, element: Element | None, output: Tensor) -> Element | None:
-        """An expression over the axes of a plain tensor, over those of the blocked one."""
+        """Return an expression over a plain tensor's axes as one over the blocked tensor's."""
         if element is None:
             return None
         rank = len(output.shape)
         inner = [along(axis) for axis in range(2, rank)]
-        over_blocks = moved(element, [along(0), channel_place(rank, self._lanes), *inner])
+        over_blocks = moved(element, [along(0), channel_coordinate(rank, self._lanes), *inner])
         return replace_reads(over_blocks, partial(self._read_over_blocks, rank=rank))
 
     def _read_over_blocks(self, read: Read, *, rank: int) -> Element:
-        """A read at the channel of a lane of a block: in blocks, where the tensor is large."""
-        block = self._block_place(read, rank)
-        is_large = any(axis in range(2, rank) for each in read.places for axis, _ in each.terms)
+        """Return a read at the channel of a block's lane; from blocks, if the tensor is large."""
+        block = self._block_coordinate(read, rank)
+        is_large = any(
+            axis in range(2, rank)
+            for coordinate in read.coordinates
+            for axis, _ in coordinate.terms
+        )
         if block is not None and (read.tensor in self._blocked or is_large):
             blocked = self._in_blocks(read.tensor)
-            return Read(blocked, (read.places[0], block, *read.places[2:], along(rank)))
+            return Read(blocked, (read.coordinates[0], block, *read.coordinates[2:], along(rank)))
         self._have_plain(read.tensor)
         return read
 
-    def _block_place(self, read: Read, rank: int) -> Place | None:
-        """The block that a read's channel is in, where lanes of the output are lanes of it."""
-        if len(read.places) != rank or channel_count(read.tensor) is None:
+    def _block_coordinate(self, read: Read, rank: int) -> Coordinate | None:
+        """Return the block of a read's channel, if lanes of the output are lanes of it."""
+        if len(read.coordinates) != rank or channel_count(read.tensor) is None:
             return None
-        place = read.places[1]
-        if place != replace(channel_place(rank, self._lanes), offset=place.offset):
+        coordinate = read.coordinates[1]
+        if coordinate != replace(channel_coordinate(rank, self._lanes), offset=coordinate.offset):
             return None
-        if not isinstance(place.offset, int) or place.offset % self._lanes:
+        if not isinstance(coordinate.offset, int) or coordinate.offset % self._lanes:
             return None
-        return Place(((1, 1),), place.offset // self._lanes)
+        return Coordinate(((1, 1),), coordinate.offset // self._lanes)

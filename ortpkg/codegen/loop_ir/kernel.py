@@ -1,6 +1,6 @@
-"""What a kernel of the loop IR consists of: buffers, sizes, statements.
+"""Parts of a kernel of the loop IR: buffers, sizes, statements.
 
-A kernel computes one *tile* of its tile space: the code that is made of it runs a range of tiles.
+A kernel computes one *tile* of its tile space; its compiled code runs a range of tiles.
 Indices count elements, not bytes.
 """
 
@@ -14,20 +14,20 @@ from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 
 
 class Op(StrEnum):
-    """Operations over values, lane by lane where nothing else is said.
+    """Operations over values, lane by lane unless stated otherwise.
 
-    Integers wrap around. DIV of integers rounds to zero, as REM fits it; both of 0 are the
-    caller's to avoid. FMA rounds once where the CPU can, else twice. MIN and MAX give NaN where an
-    operand is NaN; LESSER and GREATER give the second operand where the first is not less
-    (greater), as x86-64's ``minps``. ROUND goes to the even one of two equally near. SELECT takes
-    its second operand where the first is true. CAST of a float to an integer rounds to zero and
-    saturates, NaN becomes 0. F16 and BF16 are stored, moved, chosen, and cast from and to F32:
-    nothing else takes them. BITCAST keeps the bits. SPLAT fills a vector with one number. SUM,
-    LARGEST and SMALLEST make one number of a vector, halving it in a fixed order. DOT adds products
-    to each lane of a vector: of an i32 vector, 4 products of u8 and i8; of an f32 vector, 2 of bf16
-    and bf16, rounded as the CPU's instruction does, which takes denormals for 0. SHUFFLE takes
-    lanes of two vectors one after the other by the positions in ``lanes``; EXTRACT takes
-    ``lanes[0]``. ANY tells whether some lane of a vector of bool is true.
+    Integers wrap around. DIV of integers rounds towards zero, and REM matches it; the caller avoids
+    a divisor of 0. FMA rounds once if the CPU can, else twice. MIN and MAX give NaN if an operand
+    is NaN; LESSER and GREATER give the second operand unless the first is less (greater), as
+    x86-64's ``minps``. ROUND rounds half to even. SELECT takes its second operand where the first
+    is true. CAST of a float to an integer rounds towards zero and saturates; NaN becomes 0. F16 and
+    BF16 can only be stored, moved, selected, and cast from and to F32. BITCAST keeps the bits.
+    SPLAT fills a vector with one number. SUM, LARGEST and SMALLEST reduce a vector to one number,
+    halving it in a fixed order. DOT adds products to each lane of a vector: to an i32 lane, 4
+    products of u8 and i8; to an f32 lane, 2 of bf16 and bf16, rounded as the CPU's instruction
+    does, which takes denormals for 0. SHUFFLE takes lanes of two concatenated vectors by the
+    positions in ``lanes``; EXTRACT takes ``lanes[0]``. ANY is true if some lane of a vector of bool
+    is.
     """
 
     ADD = "add"
@@ -76,7 +76,7 @@ COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})
 
 
 class Value:
-    """A value that one statement makes, or that a kernel or loop gets; compared by identity."""
+    """A value made by one statement, or received by a kernel or loop; compared by identity."""
 
     __slots__ = ("hint", "type")
 
@@ -86,7 +86,7 @@ class Value:
 
 
 class Role(StrEnum):
-    """What a buffer is to its kernel. SCRATCH is the thread's own, garbage at a tile's start."""
+    """Use of a buffer in its kernel; SCRATCH belongs to a thread, undefined at a tile's start."""
 
     INPUT = "in"
     OUTPUT = "out"
@@ -95,13 +95,13 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """Memory that a kernel reads or writes. No two buffers of a kernel overlap, but inputs may.
+    """Memory that a kernel reads or writes. Only inputs may overlap.
 
     Attributes:
-        name: for people, unique in the kernel.
-        scalar: kind of its elements.
-        role: an OUTPUT may be read too, what the tile itself wrote.
-        count: elements of a SCRATCH buffer; else 0.
+        name: unique name in the kernel, for people.
+        scalar: type of its elements.
+        role: use of the buffer; a tile may also read what it wrote to an OUTPUT.
+        count: number of elements of a SCRATCH buffer; else 0.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """A number that is known, in every lane."""
+    """A constant number, in every lane."""
 
     result: Value
     number: int | float
@@ -130,9 +130,10 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Consecutive elements from ``index`` on.
+    """Loads consecutive elements from ``index`` on.
 
-    ``count``: only so many lanes are read (0 to all), the others are 0.
+    Attributes:
+        count: number of lanes to read, 0 to all; the others are 0. None for all.
     """
 
     result: Value
@@ -143,7 +144,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gather:
-    """One element for each lane of ``indices``."""
+    """Loads one element for each lane of ``indices``."""
 
     result: Value
     buffer: Buffer
@@ -152,7 +153,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """Writes consecutive elements from ``index`` on; ``count`` as for loads."""
+    """Stores consecutive elements from ``index`` on; ``count`` as in :class:`Load`."""
 
     buffer: Buffer
     index: Value
@@ -162,7 +163,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefetch:
-    """Says that the line of ``index`` is read soon; may lie outside of the buffer."""
+    """Hints that the line of ``index``, which may be outside the buffer, is read soon."""
 
     buffer: Buffer
     index: Value
@@ -170,16 +171,17 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """Runs ``body`` for ``variable`` = start, start + step, ... as long as it is below stop.
+    """Runs ``body`` for ``variable`` = start, start + step, ... while it is below stop.
 
     Attributes:
         step: 1 or more.
-        carried: the values that a pass gets: ``initial`` in the first, then what the pass before
-            handed on as ``yielded``.
-        results: what the last pass handed on, or ``initial`` where there was none.
-        unroll: whether the body is to be written out for each pass; start and stop are constants.
-        may_stop: whether each pass looks first whether the run is to end; the kernel then returns
-            at once, whatever it has done. For loops that take long; not together with ``unroll``.
+        carried: values that an iteration receives: ``initial`` in the first, then the previous
+            iteration's ``yielded``.
+        results: values that the last iteration yielded, or ``initial`` if there was none.
+        unroll: True to write the body out for each iteration; start and stop must be constants.
+        may_stop: True if each iteration first checks whether the run must end; the kernel then
+            returns
+            at once, unfinished. For loops that take long; not together with ``unroll``.
     """
 
     variable: Value
@@ -212,12 +214,12 @@ class Kernel:
     """A function over buffers and sizes, for one tile.
 
     Attributes:
-        name: for people; what tells kernels apart is their text.
+        name: name for people; kernels are compared by their text.
         buffers: inputs and outputs, in the order of the call.
-        scratch: buffers of each thread's own.
-        sizes: i64 values that the caller gives.
+        scratch: buffers that belong to each thread.
+        sizes: i64 values that the caller passes.
         tile: the i64 number of the tile.
-        body: what is done for it.
+        body: statements that compute the tile.
     """
 
     name: str
@@ -229,17 +231,17 @@ class Kernel:
 
     @property
     def scratch_nbytes(self) -> int:
-        """What a thread needs, each buffer at a multiple of 64 bytes."""
+        """Bytes of scratch that a thread needs, each buffer at a multiple of 64 bytes."""
         return sum(aligned(buffer.count * buffer.scalar.nbytes) for buffer in self.scratch)
 
 
 def aligned(nbytes: int) -> int:
-    """The next multiple of 64, the alignment of buffers."""
+    """Return the next multiple of 64, the alignment of buffers."""
     return -(-nbytes // 64) * 64
 
 
 def values_made(statement: Statement) -> Sequence[Value]:
-    """The values that the statement makes for those after it."""
+    """Return the values that a statement makes for those after it."""
     match statement:
         case Constant() | Compute() | Load() | Gather():
             return (statement.result,)

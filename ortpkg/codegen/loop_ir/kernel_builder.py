@@ -1,8 +1,8 @@
-"""Makes kernels of the loop IR, statement by statement.
+"""Builds kernels of the loop IR, statement by statement.
 
-Numbers may stand for values wherever another operand says of which type; a scalar next to a vector
-is splatted. What is known while the kernel is made, is computed at once: sums and products of
-constants, additions of 0, multiplications by 1.
+A number may stand for a value if another operand determines its type; a scalar next to a vector is
+splatted. Constants are folded: sums and products of constants, additions of 0, multiplications by
+1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ortpkg.codegen.loop_ir.loop_types import BOOL, I64, LoopType, Scalar
 from ortpkg.codegen.loop_ir.stop_checks import with_stop_checks
 
 Operand = Value | int | float
-#: Passes of which a loop takes long though it runs no other: a millisecond at the least.
+#: Iterations with which a loop takes long, a millisecond or more, though it has no inner loop.
 _LONG_LOOP = 1 << 20
 _FOLDED: dict[Op, Callable[[int, int], int]] = {
     Op.ADD: lambda left, right: left + right,
@@ -40,7 +40,7 @@ _FOLDED: dict[Op, Callable[[int, int], int]] = {
     Op.MIN: min,
     Op.MAX: max,
 }
-#: Of a number that is not negative by one above 0, where rounding down is rounding to zero.
+#: Folded only for a dividend >= 0 and a divisor > 0, where rounding down is rounding to zero.
 _DIVISIONS: dict[Op, Callable[[int, int], int]] = {
     Op.DIV: lambda left, right: left // right,
     Op.REM: lambda left, right: left % right,
@@ -48,34 +48,34 @@ _DIVISIONS: dict[Op, Callable[[int, int], int]] = {
 
 
 class Loop:
-    """A loop that is being made.
+    """A loop under construction.
 
     Attributes:
-        index: the value that counts.
-        carried: what the pass got.
-        results: what the loop leaves, for use after it; as many as are carried.
+        index: the loop's variable.
+        carried: values that an iteration receives.
+        results: values after the loop; as many as are carried.
     """
 
     def __init__(self, index: Value, carried: tuple[Value, ...]) -> None:
         self.index = index
         self.carried = carried
-        self.results = tuple(Value(each.type, each.hint) for each in carried)
+        self.results = tuple(Value(value.type, value.hint) for value in carried)
         self._yielded: tuple[Value, ...] | None = None if carried else ()
 
     def hand_on(self, *values: Value) -> None:
-        """Names what the next pass gets, at the end of the body."""
+        """Set the values for the next iteration, at the end of the body."""
         self._yielded = values
 
     @property
     def yielded(self) -> tuple[Value, ...]:
-        """What was handed on; ValueError where nothing was that had to be."""
+        """Values set by :meth:`hand_on`; ValueError if they are missing."""
         if self._yielded is None:
             raise ValueError("a loop carries values, and its body hands none on")
         return self._yielded
 
 
 class KernelBuilder:
-    """One kernel in the making."""
+    """Builder of one kernel."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -89,21 +89,21 @@ class KernelBuilder:
     # --- parameters -------------------------------------------------------------------------------
 
     def input(self, name: str, scalar: Scalar) -> Buffer:
-        """The next buffer of the call, which is read."""
+        """Add the next buffer of the call, which the kernel reads."""
         return self._buffer(name, scalar, Role.INPUT)
 
     def output(self, name: str, scalar: Scalar) -> Buffer:
-        """The next buffer of the call, which is written."""
+        """Add the next buffer of the call, which the kernel writes."""
         return self._buffer(name, scalar, Role.OUTPUT)
 
     def scratch(self, name: str, scalar: Scalar, count: int) -> Buffer:
-        """Memory of the thread's own."""
+        """Add a buffer of ``count`` elements that belongs to each thread."""
         made = Buffer(name, scalar, Role.SCRATCH, count)
         self._scratch.append(made)
         return made
 
     def size(self, name: str) -> Value:
-        """The next number of the call."""
+        """Add the next size of the call."""
         made = Value(I64, name)
         self._sizes.append(made)
         return made
@@ -111,7 +111,7 @@ class KernelBuilder:
     # --- values -----------------------------------------------------------------------------------
 
     def constant(self, number: float, value_type: LoopType) -> Value:
-        """A known number, in every lane of the type."""
+        """Return a constant with this number in every lane."""
         result = Value(value_type)
         if value_type.scalar is Scalar.BOOL:
             number = int(bool(number))
@@ -121,13 +121,13 @@ class KernelBuilder:
         return result
 
     def number_of(self, value: Operand) -> int | float | None:
-        """The number that a value is known to be."""
+        """Return the number that a value is known to be, else None."""
         return self._numbers.get(value) if isinstance(value, Value) else value
 
     def compute(self, op: Op, *operands: Operand) -> Value:
-        """An operation, of which at least one operand is a value."""
-        if len(operands) == 2 and (known := self._known(op, *operands)) is not None:
-            return known
+        """Return the result of an operation; at least one operand must be a value."""
+        if len(operands) == 2 and (folded := self._folded(op, *operands)) is not None:
+            return folded
         values = self._alike(operands, first_is_bool=op is Op.SELECT)
         if op in COMPARISONS:
             made = LoopType(Scalar.BOOL, values[0].type.lanes)
@@ -138,72 +138,72 @@ class KernelBuilder:
         return self._computed(op, values, made)
 
     def add(self, left: Operand, right: Operand) -> Value:
-        """The sum."""
+        """Return ``left + right``."""
         return self.compute(Op.ADD, left, right)
 
     def sub(self, left: Operand, right: Operand) -> Value:
-        """The difference."""
+        """Return ``left - right``."""
         return self.compute(Op.SUB, left, right)
 
     def mul(self, left: Operand, right: Operand) -> Value:
-        """The product."""
+        """Return ``left * right``."""
         return self.compute(Op.MUL, left, right)
 
     def fma(self, left: Operand, right: Operand, addend: Operand) -> Value:
-        """``left * right + addend``, rounded once."""
+        """Return ``left * right + addend``, rounded once."""
         return self.compute(Op.FMA, left, right, addend)
 
     def div(self, left: Operand, right: Operand) -> Value:
-        """The quotient."""
+        """Return the quotient ``left / right``."""
         return self.compute(Op.DIV, left, right)
 
     def rem(self, left: Operand, right: Operand) -> Value:
-        """The remainder."""
+        """Return the remainder of ``left / right``."""
         return self.compute(Op.REM, left, right)
 
     def least(self, left: Operand, right: Operand) -> Value:
-        """The lesser of two."""
+        """Return the lesser of two values."""
         return self.compute(Op.MIN, left, right)
 
     def most(self, left: Operand, right: Operand) -> Value:
-        """The greater of two."""
+        """Return the greater of two values."""
         return self.compute(Op.MAX, left, right)
 
     def select(self, condition: Value, then: Operand, otherwise: Operand) -> Value:
-        """``then`` where the condition is true."""
+        """Return ``then`` where the condition is true, else ``otherwise``."""
         return self.compute(Op.SELECT, condition, then, otherwise)
 
     def cast(self, value: Value, scalar: Scalar) -> Value:
-        """The value as another kind of number."""
+        """Return the value converted to another scalar type."""
         if value.type.scalar is scalar:
             return value
         return self._computed(Op.CAST, (value,), value.type.with_scalar(scalar))
 
     def bitcast(self, value: Value, value_type: LoopType) -> Value:
-        """The value's bits as another type of the same size."""
+        """Return the value's bits as another type of the same size."""
         return self._computed(Op.BITCAST, (value,), value_type)
 
     def splat(self, value: Value, lanes: int) -> Value:
-        """A vector of one number."""
+        """Return a vector with the value in each lane."""
         if lanes == value.type.lanes:
             return value
         return self._computed(Op.SPLAT, (value,), value.type.with_lanes(lanes))
 
     def shuffle(self, left: Value, right: Value, lanes: Sequence[int]) -> Value:
-        """Lanes of both vectors, by position."""
+        """Return the lanes at these positions of the two concatenated vectors."""
         made = left.type.with_lanes(len(lanes))
         result = Value(made)
         self._add(Compute(result, Op.SHUFFLE, (left, right), tuple(lanes)))
         return result
 
     def extract(self, value: Value, lane: int) -> Value:
-        """One lane."""
+        """Return one lane of a vector."""
         result = Value(value.type.with_lanes(1))
         self._add(Compute(result, Op.EXTRACT, (value,), (lane,)))
         return result
 
     def dot(self, sums: Value, left: Value, right: Value) -> Value:
-        """``sums`` with products added: 4 of u8 and i8 to each i32, 2 of bf16 to each f32."""
+        """Return ``sums`` plus products: 4 of u8 and i8 for each i32, 2 of bf16 for each f32."""
         return self._computed(Op.DOT, (sums, left, right), sums.type)
 
     # --- memory -----------------------------------------------------------------------------------
@@ -211,13 +211,13 @@ class KernelBuilder:
     def load(
         self, buffer: Buffer, index: Operand, lanes: int = 1, count: Operand | None = None
     ) -> Value:
-        """``lanes`` consecutive elements; only ``count`` of them where that is given."""
+        """Return ``lanes`` consecutive elements; only the first ``count`` of them if given."""
         result = Value(LoopType(buffer.scalar, lanes))
         self._add(Load(result, buffer, self.index(index), self._count(count, lanes)))
         return result
 
     def gather(self, buffer: Buffer, indices: Value) -> Value:
-        """One element for each lane of ``indices``."""
+        """Return one element for each lane of ``indices``."""
         result = Value(LoopType(buffer.scalar, indices.type.lanes))
         self._add(Gather(result, buffer, indices))
         return result
@@ -225,16 +225,16 @@ class KernelBuilder:
     def store(
         self, buffer: Buffer, index: Operand, value: Value, count: Operand | None = None
     ) -> None:
-        """Writes a value's lanes one after the other; only ``count`` of them where given."""
+        """Write a value's lanes to consecutive elements; only the first ``count`` if given."""
         lanes = value.type.lanes
         self._add(Store(buffer, self.index(index), value, self._count(count, lanes)))
 
     def prefetch(self, buffer: Buffer, index: Operand) -> None:
-        """Has a line of memory fetched that is read soon."""
+        """Prefetch a line of memory that is read soon."""
         self._add(Prefetch(buffer, self.index(index)))
 
     def index(self, index: Operand) -> Value:
-        """The operand as an i64 value."""
+        """Return the operand as an i64 value."""
         return index if isinstance(index, Value) else self.constant(index, I64)
 
     # --- control flow -----------------------------------------------------------------------------
@@ -251,14 +251,14 @@ class KernelBuilder:
         unroll: bool = False,
         may_stop: bool = False,
     ) -> Iterator[Loop]:
-        """A loop; its body is what is made inside of the ``with`` block.
+        """Add a loop whose body is built inside the ``with`` block.
 
-        One that is known to make a million passes looks whether the run is to end.
+        A loop known to run more than a million times checks whether the run must end.
         """
         first, last = self.index(start), self.index(stop)
         least, most = self.number_of(first), self.number_of(last)
         is_long = least is not None and most is not None and most - least > _LONG_LOOP * step
-        made = Loop(Value(I64, hint), tuple(Value(each.type, each.hint) for each in carried))
+        made = Loop(Value(I64, hint), tuple(Value(value.type, value.hint) for value in carried))
         self._blocks.append([])
         yield made
         body = self._blocks.pop()
@@ -280,23 +280,23 @@ class KernelBuilder:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """What is made inside of the ``with`` block runs where the condition is true."""
+        """Add statements, built inside the ``with`` block, that run if the condition is true."""
         self._blocks.append([])
         yield
         self._add(If(condition, tuple(self._blocks.pop())))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """What runs where the condition of the ``when`` right before it is false."""
+        """Add statements that run if the condition of the preceding ``when`` is false."""
         before = self._blocks[-1].pop()
         if not isinstance(before, If):
-            raise TypeError("nothing was asked before")
+            raise TypeError("otherwise() must follow when()")
         self._blocks.append([])
         yield
         self._add(If(before.condition, before.then, tuple(self._blocks.pop())))
 
     def kernel(self) -> Kernel:
-        """The kernel that was made; its outer loops look whether the run is to end."""
+        """Return the kernel; its outer loops check whether the run must end."""
         (body,) = self._blocks
         return Kernel(
             name=self._name,
@@ -327,9 +327,9 @@ class KernelBuilder:
             return None
         return self.index(count)
 
-    def _known(self, op: Op, left: Operand, right: Operand) -> Value | None:
-        """The result of an operation over scalar integers, as far as it is known now."""
-        value_type = next(each.type for each in (left, right) if isinstance(each, Value))
+    def _folded(self, op: Op, left: Operand, right: Operand) -> Value | None:
+        """Return the result of an operation over scalar integers if it is known, else None."""
+        value_type = next(operand.type for operand in (left, right) if isinstance(operand, Value))
         if value_type != I64:
             return None
         first, second = self.number_of(left), self.number_of(right)
@@ -350,15 +350,15 @@ class KernelBuilder:
         return None
 
     def _alike(self, operands: Sequence[Operand], *, first_is_bool: bool) -> list[Value]:
-        """The operands as values of the same number of lanes; numbers take the others' type."""
-        values = [each for each in operands[first_is_bool:] if isinstance(each, Value)]
-        lanes = max(each.type.lanes for each in operands if isinstance(each, Value))
+        """Return the operands as values with equal lanes; numbers take the others' type."""
+        values = [value for value in operands[first_is_bool:] if isinstance(value, Value)]
+        lanes = max(operand.type.lanes for operand in operands if isinstance(operand, Value))
         scalar = values[0].type.scalar if values else Scalar.F32
         made = []
-        for place, each in enumerate(operands):
-            if isinstance(each, Value):
-                made.append(self.splat(each, lanes))
+        for position, operand in enumerate(operands):
+            if isinstance(operand, Value):
+                made.append(self.splat(operand, lanes))
             else:
-                kind = BOOL.scalar if first_is_bool and place == 0 else scalar
-                made.append(self.constant(each, LoopType(kind, lanes)))
+                kind = BOOL.scalar if first_is_bool and position == 0 else scalar
+                made.append(self.constant(operand, LoopType(kind, lanes)))
         return made

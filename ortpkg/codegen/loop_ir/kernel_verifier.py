@@ -1,4 +1,4 @@
-"""Checks kernels of the loop IR: whoever makes a wrong one hears of it before LLVM does."""
+"""Checks kernels of the loop IR, so that a bug shows before LLVM compiles them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,13 @@ class KernelFaultError(ValueError):
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Raises KernelFaultError where a value is used before it is made, or types do not fit."""
-    names = [each.name for each in (*kernel.buffers, *kernel.scratch)]
-    names += [each.hint for each in kernel.sizes]
+    """Check that values are made before they are used, and that types fit.
+
+    Raises:
+        KernelFaultError: describes the first fault.
+    """
+    names = [buffer.name for buffer in (*kernel.buffers, *kernel.scratch)]
+    names += [size.hint for size in kernel.sizes]
     if len(set(names)) != len(names) or not all(names):
         raise KernelFaultError(f"{kernel.name}: buffers and sizes need names of their own: {names}")
     _Verifier(kernel).verify_block(kernel.body, {kernel.tile, *kernel.sizes})
@@ -56,61 +60,61 @@ class _Verifier:
         self._buffers = {*kernel.buffers, *kernel.scratch}
 
     def verify_block(self, statements: Sequence[Statement], outer: set[Value]) -> set[Value]:
-        """Checks statements where ``outer`` values are known; gives all that are at the end."""
-        known = set(outer)
+        """Check statements where ``outer`` values are defined; return all defined at the end."""
+        defined = set(outer)
         for statement in statements:
-            self._verify(statement, known)
+            self._verify(statement, defined)
             for made in values_made(statement):
-                self._check(made not in known, statement, "makes a value that is there already")
-                known.add(made)
-        return known
+                self._check(made not in defined, statement, "makes a value that is there already")
+                defined.add(made)
+        return defined
 
-    def _verify(self, statement: Statement, known: set[Value]) -> None:
+    def _verify(self, statement: Statement, defined: set[Value]) -> None:
         match statement:
             case Constant(result, number):
                 fits = isinstance(number, int) or result.type.scalar.is_float
                 self._check(fits, statement, "a fraction where an integer is to be")
             case Compute():
-                self._check_known(statement, statement.operands, known)
+                self._check_defined(statement, statement.operands, defined)
                 self._verify_compute(statement)
             case Load(result, buffer, index, count):
-                self._verify_access(statement, buffer, index, count, known)
+                self._verify_access(statement, buffer, index, count, defined)
                 self._check(result.type.scalar is buffer.scalar, statement, "of another kind")
             case Gather(result, buffer, indices):
                 self._verify_buffer(statement, buffer)
-                self._check_known(statement, (indices,), known)
+                self._check_defined(statement, (indices,), defined)
                 fits = indices.type == LoopType(Scalar.I64, result.type.lanes)
                 self._check(fits, statement, "indices are no i64, or of other lanes")
                 self._check(result.type.scalar is buffer.scalar, statement, "of another kind")
             case Store(buffer, index, value, count):
-                self._verify_access(statement, buffer, index, count, known)
-                self._check_known(statement, (value,), known)
+                self._verify_access(statement, buffer, index, count, defined)
+                self._check_defined(statement, (value,), defined)
                 self._check(value.type.scalar is buffer.scalar, statement, "of another kind")
                 self._check(buffer.role is not Role.INPUT, statement, "writes an input")
             case Prefetch(buffer, index):
-                self._verify_access(statement, buffer, index, None, known)
+                self._verify_access(statement, buffer, index, None, defined)
             case For():
-                self._verify_for(statement, known)
+                self._verify_for(statement, defined)
             case If(condition, then, otherwise):
-                self._check_known(statement, (condition,), known)
+                self._check_defined(statement, (condition,), defined)
                 is_bool = condition.type == LoopType(Scalar.BOOL)
                 self._check(is_bool, statement, "its condition is no bool")
-                self.verify_block(then, known)
-                self.verify_block(otherwise, known)
+                self.verify_block(then, defined)
+                self.verify_block(otherwise, defined)
 
-    def _verify_for(self, loop: For, known: set[Value]) -> None:
-        self._check_known(loop, (loop.start, loop.stop, *loop.initial), known)
+    def _verify_for(self, loop: For, defined: set[Value]) -> None:
+        self._check_defined(loop, (loop.start, loop.stop, *loop.initial), defined)
         bounds = (loop.start.type, loop.stop.type, loop.variable.type)
-        self._check(all(each == I64 for each in bounds), loop, "counts something else than i64")
+        self._check(all(bound == I64 for bound in bounds), loop, "counts something else than i64")
         self._check(loop.step >= 1, loop, f"its step is {loop.step}")
         kinds = [
-            [each.type for each in values]
+            [value.type for value in values]
             for values in (loop.carried, loop.initial, loop.yielded, loop.results)
         ]
         alike = all(left == right for left, right in pairwise(kinds))
         self._check(alike, loop, f"what it carries changes its type: {kinds}")
-        inside = self.verify_block(loop.body, known | {loop.variable, *loop.carried})
-        self._check_known(loop, loop.yielded, inside)
+        inside = self.verify_block(loop.body, defined | {loop.variable, *loop.carried})
+        self._check_defined(loop, loop.yielded, inside)
 
     def _verify_access(
         self,
@@ -118,12 +122,12 @@ class _Verifier:
         buffer: Buffer,
         index: Value,
         count: Value | None,
-        known: set[Value],
+        defined: set[Value],
     ) -> None:
         self._verify_buffer(statement, buffer)
         numbers = (index,) if count is None else (index, count)
-        self._check_known(statement, numbers, known)
-        self._check(all(each.type == I64 for each in numbers), statement, "an index is no i64")
+        self._check_defined(statement, numbers, defined)
+        self._check(all(number.type == I64 for number in numbers), statement, "an index is no i64")
 
     def _verify_buffer(self, statement: Statement, buffer: Buffer) -> None:
         is_own = buffer in self._buffers
@@ -131,7 +135,7 @@ class _Verifier:
 
     def _verify_compute(self, statement: Compute) -> None:
         op, result = statement.op, statement.result.type
-        kinds = [each.type for each in statement.operands]
+        kinds = [operand.type for operand in statement.operands]
         self._check(1 <= result.lanes <= _MOST_LANES, statement, f"{result.lanes} lanes")
         self._check(len(kinds) == _arity(op), statement, f"{len(kinds)} operands")
         if op is Op.SELECT:
@@ -159,24 +163,24 @@ class _Verifier:
         elif op in {Op.SHUFFLE, Op.EXTRACT}:
             fits = self._verify_lanes(statement, kinds)
         else:
-            fits = all(each == result for each in kinds) and _takes(op, result.scalar)
+            fits = all(kind == result for kind in kinds) and _takes(op, result.scalar)
         self._check(
-            fits, statement, f"{op.value} of {[str(each) for each in kinds]} is no {result}"
+            fits, statement, f"{op.value} of {[str(kind) for kind in kinds]} is no {result}"
         )
 
     @staticmethod
     def _verify_lanes(statement: Compute, kinds: Sequence[LoopType]) -> bool:
-        lanes = sum(each.lanes for each in kinds)
+        lanes = sum(kind.lanes for kind in kinds)
         return (
             len(set(kinds)) == 1
             and statement.result.type == kinds[0].with_lanes(len(statement.lanes))
-            and all(0 <= each < lanes for each in statement.lanes)
+            and all(0 <= lane < lanes for lane in statement.lanes)
         )
 
-    def _check_known(
-        self, statement: Statement, values: Sequence[Value], known: set[Value]
+    def _check_defined(
+        self, statement: Statement, values: Sequence[Value], defined: set[Value]
     ) -> None:
-        is_known = all(each in known for each in values)
+        is_known = all(value in defined for value in values)
         self._check(is_known, statement, "takes a value that is not made before it")
 
     def _check(self, is_right: bool, statement: Statement, fault: str) -> None:
@@ -185,11 +189,11 @@ class _Verifier:
 
 
 def _dot_operands(sums: LoopType) -> list[LoopType]:
-    """What DOT takes for sums of a type; nothing for those that it does not make."""
+    """Return the operand types of DOT for sums of this type; none if DOT cannot make it."""
     if sums.scalar is Scalar.F32:
         return [sums, *[LoopType(Scalar.BF16, 2 * sums.lanes)] * 2]
     if sums.scalar is Scalar.I32:
-        return [sums, *(LoopType(each, 4 * sums.lanes) for each in (Scalar.U8, Scalar.I8))]
+        return [sums, *(LoopType(scalar, 4 * sums.lanes) for scalar in (Scalar.U8, Scalar.I8))]
     return []
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Scalar(StrEnum):
-    """A kind of number. BOOL is 0 or 1: one byte in a buffer, one bit in a value."""
+    """A scalar type. BOOL is 0 or 1: one byte in a buffer, one bit in a value."""
 
     F64 = "f64"
     F32 = "f32"
@@ -25,28 +25,28 @@ class Scalar(StrEnum):
 
     @property
     def nbytes(self) -> int:
-        """Of one element in a buffer."""
+        """Bytes of one element in a buffer."""
         return 1 if self is Scalar.BOOL else int(self.value.lstrip("bfiu")) // 8
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number."""
+        """True for floating-point numbers."""
         return self.value[0] == "f" or self is Scalar.BF16
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether it is an integer without a sign."""
+        """True for integers without a sign."""
         return self.value[0] == "u"
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer, with a sign or without."""
+        """True for integers, signed or unsigned."""
         return not self.is_float and self is not Scalar.BOOL
 
 
 @dataclass(frozen=True, slots=True)
 class LoopType:
-    """The type of a value: ``lanes`` numbers of one kind; 1: no vector."""
+    """Type of a value: ``lanes`` numbers of one scalar type; a scalar has one lane."""
 
     scalar: Scalar
     lanes: int = 1
@@ -55,11 +55,11 @@ class LoopType:
         return self.scalar.value if self.lanes == 1 else f"{self.scalar.value}x{self.lanes}"
 
     def with_scalar(self, scalar: Scalar) -> LoopType:
-        """The same number of lanes of another kind."""
+        """Return the type with another scalar type and as many lanes."""
         return LoopType(scalar, self.lanes)
 
     def with_lanes(self, lanes: int) -> LoopType:
-        """The same kind in another number of lanes."""
+        """Return the type with another number of lanes."""
         return LoopType(self.scalar, lanes)
 
 

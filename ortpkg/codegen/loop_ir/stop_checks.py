@@ -1,9 +1,9 @@
-"""Has the outer loops of a kernel look whether the run is to end: however long a tile is, it stops.
+"""Makes the outer loops of a kernel check whether the run must end, so that long tiles stop too.
 
-A look is a load and a branch that is never taken, next to nothing for a loop that runs another one
-in each pass. Loops that run none are left alone, but for those that are known to make a million
-passes (:meth:`~ortpkg.codegen.loop_ir.kernel_builder.KernelBuilder.loop`), and those of which a
-schedule says that they may stop.
+A check is a load and a branch that is never taken: almost free in a loop that runs an inner loop in
+each iteration. Innermost loops have no check, except those known to run more than a million times
+(:meth:`~ortpkg.codegen.loop_ir.kernel_builder.KernelBuilder.loop`) and those that a schedule marks
+with ``may_stop``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from ortpkg.codegen.loop_ir.kernel import For, If, Statement
 
-#: How many loops within each other look, the outermost first.
+#: Number of nested loops that check, from the outermost inwards.
 _DEPTH = 3
 
 
 def with_stop_checks(statements: Sequence[Statement], depth: int = _DEPTH) -> tuple[Statement, ...]:
-    """The same statements, where the outer loops may stop."""
-    return tuple(_checked(each, depth) for each in statements)
+    """Return the statements, with checks in the outer ``depth`` levels of loops."""
+    return tuple(_checked(statement, depth) for statement in statements)
 
 
 def _checked(statement: Statement, depth: int) -> Statement:
@@ -37,9 +37,11 @@ def _checked(statement: Statement, depth: int) -> Statement:
 
 
 def _has_loop(statements: Sequence[Statement]) -> bool:
-    for each in statements:
-        if isinstance(each, For) and (not each.unroll or _has_loop(each.body)):
+    for statement in statements:
+        if isinstance(statement, For) and (not statement.unroll or _has_loop(statement.body)):
             return True
-        if isinstance(each, If) and (_has_loop(each.then) or _has_loop(each.otherwise)):
+        if isinstance(statement, If) and (
+            _has_loop(statement.then) or _has_loop(statement.otherwise)
+        ):
             return True
     return False

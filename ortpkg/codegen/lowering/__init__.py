@@ -1,1 +1,1 @@
-"""From ONNX nodes to the tensor IR: for each operator, the operations that it is."""
+"""Lowering: turns ONNX nodes into operations of the tensor IR."""

@@ -1,4 +1,4 @@
-"""Attention of queries over keys and values, whose heads may be shared, with masks and caches."""
+"""Lowers attention of queries over keys and values: shared heads, masks and caches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ortpkg.codegen.lowering.lowering_scope import (
 from ortpkg.codegen.lowering.moving_lowering import write_piece
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
     Made,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -34,7 +34,7 @@ from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.size_operations import divide_exactly
 
 _HIDDEN = number(-math.inf, Scalar.F32)
-#: Wider heads are left to other providers, as fusion leaves them.
+#: Widest head, as in fusion; wider heads are left to other providers.
 _MOST_WIDTH = 512
 
 
@@ -47,25 +47,29 @@ class Heads:
 
     @property
     def sizes(self) -> tuple[Size, Size, Size, Size]:
-        """Batch, heads, length, width."""
+        """Batch, heads, length and width."""
         batch, heads, length, width = self.tensor.shape
         return (batch, length, heads, width) if self.is_flat else (batch, heads, length, width)
 
-    def places(self, batch: Place, head: Place, row: Place, column: Place) -> tuple[Place, ...]:
-        """Where the element of these lies."""
+    def coordinates(
+        self, batch: Coordinate, head: Coordinate, row: Coordinate, column: Coordinate
+    ) -> tuple[Coordinate, ...]:
+        """Return the coordinates, in the order of the dimensions."""
         return (batch, row, head, column) if self.is_flat else (batch, head, row, column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mask:
-    """What hides keys from queries, and what is added to their scores.
+    """Mask of scores: hides keys from queries, or adds numbers to their scores.
 
     Attributes:
-        tensor: of truth values, or numbers to be added, broadcast to batch, heads, queries, keys.
-        valid: how many keys each sequence of the batch has.
-        before, after: how far from its own place a query sees, where that is bound.
-        offset: the place of the first query among the keys, as far as that is the same for all.
-        length: of the queries.
+        tensor: booleans, or numbers to add, broadcast to batch, heads, queries, keys.
+        valid: number of keys of each sequence in the batch.
+        before, after: number of keys that a query sees before and after its own position; negative
+            for
+            all.
+        offset: position of the first query among the keys, unless ``valid`` determines it.
+        length: number of queries.
     """
 
     tensor: Tensor | None
@@ -75,44 +79,46 @@ class _Mask:
     offset: Size
     length: Size
 
-    def applied(self, score: Element, batch: Place, head: Place, query: int, key: int) -> Element:
-        """The score of the query and key that axes count, -infinity where it is hidden."""
+    def applied(
+        self, score: Element, batch: Coordinate, head: Coordinate, query: int, key: int
+    ) -> Element:
+        """Return the score of the query and key that axes count; -infinity if the key is hidden."""
         if self.tensor is not None:
             every = (batch, head, along(query), along(key))
             rank = len(self.tensor.shape)
-            places = tuple(
-                Place() if size == 1 and at < 3 else place
-                for at, place, size in zip(
+            coordinates = tuple(
+                Coordinate() if size == 1 and at < 3 else coordinate
+                for at, coordinate, size in zip(
                     range(4 - rank, 4), every[4 - rank :], self.tensor.shape, strict=True
                 )
             )
-            read = Read(self.tensor, places)
+            read = Read(self.tensor, coordinates)
             if self.tensor.scalar is Scalar.BOOL:
                 score = Call(Function.SELECT, (read, score, _HIDDEN))
             else:
                 score = Call(Function.ADD, (score, read))
-        for seen in self._sights(batch, query, key):
-            score = Call(Function.SELECT, (seen, score, _HIDDEN))
+        for visible in self._visibilities(batch, query, key):
+            score = Call(Function.SELECT, (visible, score, _HIDDEN))
         return score
 
-    def _sights(self, batch: Place, query: int, key: int) -> list[Element]:
-        found: list[Element] = []
+    def _visibilities(self, batch: Coordinate, query: int, key: int) -> list[Element]:
+        conditions: list[Element] = []
         offset: Element = SizeValue(self.offset)
         if self.valid is not None:
             count = Read(self.valid, (batch,))
-            found.append(Call(Function.LT, (Position(key), count)))
+            conditions.append(Call(Function.LT, (Position(key), count)))
             offset = Call(Function.SUB, (count, SizeValue(self.length)))
-        place = Call(Function.ADD, (Position(query), offset))
+        position = Call(Function.ADD, (Position(query), offset))
         for function, sign, distance in (
             (Function.LE, 1, self.after), (Function.GE, -1, self.before),
         ):  # fmt: skip
             if distance >= 0:
-                edge = Call(Function.ADD, (place, number(sign * distance, Scalar.I64)))
-                found.append(Call(function, (Position(key), edge)))
-        return found
+                edge = Call(Function.ADD, (position, number(sign * distance, Scalar.I64)))
+                conditions.append(Call(function, (Position(key), edge)))
+        return conditions
 
     def check(self, scope: LoweringScope, sizes: tuple[Size, Size, Size, Size]) -> None:
-        """NotLoweredError where it may not fit scores of these sizes."""
+        """Raise NotLoweredError if the mask may not fit scores of these sizes."""
         if self.valid is not None:
             scope.require_equal(self.valid.shape[0], sizes[0])
         if self.tensor is None:
@@ -122,21 +128,21 @@ class _Mask:
         *outer, keys = self.tensor.shape
         scope.require_equal(keys, sizes[3])
         for size, wide in zip(reversed(outer), reversed(sizes[:3]), strict=False):
-            scope.stands_still(size, wide)
+            scope.is_repeated(size, wide)
 
     @property
     def may_hide_all(self) -> bool:
-        """Whether a query may see no key at all; its output is 0 then."""
+        """True if a query may see no key at all; its output is then 0."""
         return self.tensor is not None or self.valid is not None or self.before >= 0
 
 
 @lowers("Attention")
 def lower_attention(scope: LoweringScope, node: Node) -> None:
-    """Attention of ONNX: past and present keys, masks, causal order, shared heads, soft caps."""
+    """Lower ONNX's Attention with past and present keys, masks, causal order, shared heads."""
     names = [*node.inputs, *[""] * 7]
     precision = attribute(node, "softmax_precision", None)
     if any(node.outputs[3:4]):
-        raise NotLoweredError("its scores are asked for")
+        raise NotLoweredError("its output of scores is used")
     if precision not in (None, int(ElementType.FLOAT)):
         raise NotLoweredError("its softmax is not computed in float32")
     query = heads_of(scope, names[0], int(attribute(node, "q_num_heads", 0)))
@@ -166,7 +172,7 @@ def lower_attention(scope: LoweringScope, node: Node) -> None:
 
 
 def heads_of(scope: LoweringScope, name: str, count: Size) -> Heads:
-    """A tensor of four dimensions, or of three, whose last one has ``count`` heads."""
+    """Return a tensor of four dimensions, or of three whose last one holds ``count`` heads."""
     tensor = scope.tensor(name)
     if tensor.scalar is not Scalar.F32:
         raise NotLoweredError("it is compiled for float32 alone")
@@ -184,9 +190,12 @@ def heads_of(scope: LoweringScope, name: str, count: Size) -> Heads:
 def _with_past(
     scope: LoweringScope, node: Node, new: Heads, past_name: str, slot: int
 ) -> tuple[Heads, Size]:
-    """Keys or values behind past ones, which may be an output, and how many these are."""
-    is_asked = any(node.outputs[slot : slot + 1])
-    if not past_name and not is_asked:
+    """Return keys or values appended to past ones, and the number of past ones.
+
+    The joined tensor may be an output of the node.
+    """
+    is_output = any(node.outputs[slot : slot + 1])
+    if not past_name and not is_output:
         return new, 0
     batch, heads, length, width = new.sizes
     past: Size = 0
@@ -198,14 +207,14 @@ def _with_past(
     shape = (batch, heads, past + length, width)
     made = (
         scope.tensor(node.outputs[slot])
-        if is_asked
+        if is_output
         else scope.temporary(new.tensor.scalar, shape, "present")
     )
     for left, right in zip(shape, made.shape, strict=True):
         scope.require_equal(left, right)
     if past_name:
         write_piece(scope, made, old.shape, identity_read(old), 2, 0)
-    read = Read(new.tensor, new.places(*map(along, range(4))))
+    read = Read(new.tensor, new.coordinates(*map(along, range(4))))
     write_piece(scope, made, new.sizes, read, 2, past)
     return Heads(tensor=made, is_flat=False), past
 
@@ -220,7 +229,7 @@ def _valid_counts(scope: LoweringScope, name: str) -> Tensor | None:
 
 
 def _output_view(scope: LoweringScope, node: Node, query: Heads, value: Heads) -> Tensor:
-    """The output with heads as a dimension of their own."""
+    """Return the output with heads as a dimension of their own."""
     output = scope.tensor(node.outputs[0])
     if not query.is_flat:
         return output
@@ -235,7 +244,15 @@ def _attend(
     scaling: tuple[float, float],
     output: Heads,
 ) -> None:
-    """Emits one attention: queries, keys, values; scale and soft cap of the scores."""
+    """Emit one attention.
+
+    Args:
+        scope: the partition.
+        sides: queries, keys and values.
+        mask: the mask of the scores.
+        scaling: scale and soft cap of the scores.
+        output: the heads to write.
+    """
     query, key, value = sides
     batch, heads, length, width = query.sizes
     _, shared, total, key_width = key.sizes
@@ -245,13 +262,13 @@ def _attend(
     ):  # fmt: skip
         scope.require_equal(left, right)
     widths = (width, value.sizes[3])
-    if not all(isinstance(each, int) and 0 < each <= _MOST_WIDTH for each in widths):
+    if not all(isinstance(size, int) and 0 < size <= _MOST_WIDTH for size in widths):
         raise NotLoweredError(f"the width of its heads is no number up to {_MOST_WIDTH}")
     per_key = divide_exactly(heads, shared)
     if not isinstance(per_key, int) or per_key < 1:
         raise NotLoweredError("how many heads share keys is known only when it runs")
     rank = 2 if per_key == 1 else 3
-    head = along(1) if per_key == 1 else Place(((1, per_key), (2, 1)))
+    head = along(1) if per_key == 1 else Coordinate(((1, per_key), (2, 1)))
     row, column = along(rank), along(rank + 1)
     mask.check(scope, (batch, heads, length, total))
     score = mask.applied(_scaled(scaling), along(0), head, rank, rank + 1)
@@ -265,15 +282,15 @@ def _attend(
             keys=total,
             width=width,
             value_width=value.sizes[3],
-            query=Read(query.tensor, query.places(along(0), head, row, column)),
-            key=Read(key.tensor, key.places(along(0), along(1), row, column)),
-            value=Read(value.tensor, value.places(along(0), along(1), row, column)),
+            query=Read(query.tensor, query.coordinates(along(0), head, row, column)),
+            key=Read(key.tensor, key.coordinates(along(0), along(1), row, column)),
+            value=Read(value.tensor, value.coordinates(along(0), along(1), row, column)),
             score=None if isinstance(score, Made) else score,
-            places=output.places(along(0), head, row, column),
+            coordinates=output.coordinates(along(0), head, row, column),
         )
     )
     if not is_direct:
-        _without_hidden(scope, made, mask, output, (batch, heads, length, total))
+        _write_zero_if_all_hidden(scope, made, mask, output, (batch, heads, length, total))
 
 
 def _scaled(scaling: tuple[float, float]) -> Element:
@@ -287,29 +304,32 @@ def _scaled(scaling: tuple[float, float]) -> Element:
     return score
 
 
-def _without_hidden(
+def _write_zero_if_all_hidden(
     scope: LoweringScope,
     made: Tensor,
     mask: _Mask,
     output: Heads,
     sizes: tuple[Size, Size, Size, Size],
 ) -> None:
-    """Writes 0 for queries that see no key, of which the attention makes NaN."""
-    *kept, total = sizes
+    """Write 0 for queries that see no key, for which the attention computes NaN."""
+    *outer, total = sizes
     shape = [1, 1] if mask.tensor is None else [*[1] * 4, *mask.tensor.shape][-4:-2]
-    axes = [size if own != 1 else 1 for own, size in zip(shape, kept[:2], strict=True)]
+    axes = [size if mask_size != 1 else 1 for mask_size, size in zip(shape, outer[:2], strict=True)]
     if mask.valid is not None:
-        axes[0] = kept[0]
-    places = [Place() if size == 1 else along(at) for at, size in enumerate(axes)]
-    bias = mask.applied(number(0, Scalar.F32), places[0], places[1], 2, 3)
-    largest = scope.temporary(Scalar.F32, (*axes, kept[2]), "largest")
+        axes[0] = outer[0]
+    coordinates = [Coordinate() if size == 1 else along(at) for at, size in enumerate(axes)]
+    bias = mask.applied(number(0, Scalar.F32), coordinates[0], coordinates[1], 2, 3)
+    largest = scope.temporary(Scalar.F32, (*axes, outer[2]), "largest")
     scope.emit(
         Reduce(
             output=largest, axes=largest.shape, reduced=(total,), combiner=Combiner.MAX, value=bias
         )
     )
     head, row = (2, 1) if output.is_flat else (1, 2)
-    at = [Place() if size == 1 else along(axis) for size, axis in zip(axes, (0, head), strict=True)]
+    at = [
+        Coordinate() if size == 1 else along(axis)
+        for size, axis in zip(axes, (0, head), strict=True)
+    ]
     sees_nothing = Call(Function.EQ, (Read(largest, (*at, along(row))), _HIDDEN))
     kept_value = Call(Function.SELECT, (sees_nothing, number(0, Scalar.F32), identity_read(made)))
     scope.map(output.tensor, kept_value)

@@ -1,4 +1,4 @@
-"""Operators over windows: convolutions and poolings."""
+"""Lowers operators over windows: convolutions and poolings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ortpkg.codegen.tensor_ir.operations import Convolution, Pool, PoolFunction,
 from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
 
-#: Kinds that are convolved and pooled; all are computed as float32.
+#: Types that are convolved and pooled; all are computed as float32.
 FLOATS = frozenset({Scalar.F32, Scalar.F16})
-#: An element that is part of more windows is pooled faster by the embedded engine, whose windows
-#: share what they have in common.
+#: Most windows that an element is part of; with more, the embedded engine is faster, whose windows
+#: share partial results.
 _MOST_OVERLAP = 256
-#: Schedules look at each window of an axis that needs padding; so many take them some seconds.
+#: Most windows along an axis: schedules visit each one if padding is needed, which takes seconds.
 _MOST_WINDOWS = 1 << 22
 
 
 @lowers("Conv")
 def lower_convolution(scope: LoweringScope, node: Node) -> None:
-    """A convolution, with a bias for each output channel; of float16, summed as float32."""
+    """Lower a convolution with an optional bias; float16 is summed as float32."""
     source, weights = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     output = scope.tensor(node.outputs[0])
     if source.scalar is not weights.scalar or source.scalar not in FLOATS:
         raise NotLoweredError("convolutions are compiled for float32 and float16 alone")
-    kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
+    kernel = tuple(size for size in weights.shape[2:] if isinstance(size, int))
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
     groups = int(attribute(node, "group", 1))
@@ -49,7 +49,7 @@ def lower_convolution(scope: LoweringScope, node: Node) -> None:
 
 
 def biased(scope: LoweringScope, node: Node, output: Tensor) -> Element | None:
-    """The epilogue that adds the third input, a number for each output channel, if there is one."""
+    """Return the epilogue that adds the optional third input, a bias for each output channel."""
     made: Element = Made(Scalar.F32)
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = scope.tensor(node.inputs[2])
@@ -60,12 +60,12 @@ def biased(scope: LoweringScope, node: Node, output: Tensor) -> Element | None:
 
 
 def check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int) -> None:
-    """NotLoweredError where weights are not for the channels of source and output."""
-    own, out = weights.shape[1], weights.shape[0]
+    """Raise NotLoweredError if the weights do not fit the channels of source and output."""
+    group_channels, out = weights.shape[1], weights.shape[0]
     if (
         len(source.shape) != len(weights.shape)
         or groups < 1
-        or source.shape[1] != own * groups
+        or source.shape[1] != group_channels * groups
         or not isinstance(out, int)
         or out % groups
         or output.shape[:2] != (source.shape[0], out)
@@ -74,13 +74,13 @@ def check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int)
 
 
 def check_window_count(output: Tensor) -> None:
-    """NotLoweredError where an axis is known to have more windows than schedules can look at."""
+    """Raise NotLoweredError if an axis has more windows than schedules can visit."""
     if any(isinstance(size, int) and size > _MOST_WINDOWS for size in output.shape[2:]):
         raise NotLoweredError(f"it has more than {_MOST_WINDOWS} windows along an axis")
 
 
 def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
-    """The windows of a node. NotLoweredError where their padding is known only when it runs."""
+    """Return the windows of a node; NotLoweredError if their padding is known only at run time."""
     rank = len(kernel)
     check_window_count(output)
     strides = tuple(attribute(node, "strides", ())) or (1,) * rank
@@ -112,9 +112,9 @@ def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int])
 
 @lowers("MaxPool", "AveragePool")
 def lower_pool(scope: LoweringScope, node: Node) -> None:
-    """The greatest or the mean of each window."""
-    if len([each for each in node.outputs if each]) > 1:
-        raise NotLoweredError("the places of what it chose are asked for")
+    """Lower to the maximum or the mean of each window."""
+    if len([name for name in node.outputs if name]) > 1:
+        raise NotLoweredError("its output of indices is used")
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     if source.scalar not in FLOATS:
         raise NotLoweredError("poolings are compiled for float32 and float16 alone")
@@ -134,7 +134,7 @@ def lower_pool(scope: LoweringScope, node: Node) -> None:
 
 
 def _overlap(window: Window, output: Tensor) -> int:
-    """How many windows an element is part of."""
+    """Return the number of windows that an element is part of."""
     overlaps = (
         min(-(-kernel // stride), size) if isinstance(size, int) else -(-kernel // stride)
         for kernel, stride, size in zip(

@@ -1,4 +1,4 @@
-"""Running sums and products: for each place, all elements up to it."""
+"""Lowers running sums and products, over all elements up to each position."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import Combiner, Reduce
 from ortpkg.graph.graph import Node
 
-#: Kinds that reductions sum and compare.
+#: Types that reductions sum and compare.
 REDUCED = frozenset({Scalar.F32, Scalar.I32, Scalar.I64})
-#: A running sum looks at the whole axis for each place, as many as this.
+#: Longest axis, since a running sum reads the whole axis for each position.
 _MOST_SUMMED = 4096
 
 
 @lowers("CumSum", "CumProd")
 def lower_cumulative(scope: LoweringScope, node: Node) -> None:
-    """For each place, the sum or product of all elements up to it, or from it on."""
+    """Lower to a masked reduction: for each position, over the elements up to it or from it on."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     axes = scope.numbers(node.inputs[1], "axis")
@@ -42,9 +42,9 @@ def lower_cumulative(scope: LoweringScope, node: Node) -> None:
     size = source.shape[axis]
     if isinstance(size, int) and size > _MOST_SUMMED:
         raise NotLoweredError(f"its axis has {size} elements, of at most {_MOST_SUMMED}")
-    places = [along(dimension) for dimension in range(rank)]
-    places[axis] = along(rank)
-    value = widened(Read(source, tuple(places)))
+    coordinates = [along(dimension) for dimension in range(rank)]
+    coordinates[axis] = along(rank)
+    value = widened(Read(source, tuple(coordinates)))
     if scalar_of(value) not in REDUCED:
         raise NotLoweredError(f"running sums of {source.scalar.value} are not compiled")
     is_before = (

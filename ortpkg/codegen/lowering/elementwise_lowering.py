@@ -1,4 +1,4 @@
-"""Operators that compute each element of itself, with broadcasting."""
+"""Lowers elementwise operators, with broadcasting."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ _UNARY = {
     "Neg": _F.NEG, "Abs": _F.ABS, "Floor": _F.FLOOR, "Ceil": _F.CEIL, "Round": _F.ROUND,
     "Not": _F.NOT, "BitwiseNot": _F.NOT,
 }  # fmt: skip
-#: Computed in float32 at least.
+#: Functions computed in float32 or wider.
 _UNARY_FLOAT = {
     "Sqrt": _F.SQRT, "Exp": _F.EXP, "Log": _F.LOG, "Tanh": _F.TANH, "Erf": _F.ERF,
     "Sigmoid": _F.SIGMOID, "Sin": _F.SIN, "Cos": _F.COS,
 }  # fmt: skip
 _NARROW = frozenset({Scalar.F16, Scalar.BF16})
 _FLOAT_ONLY = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
-#: Halved: 1 / sqrt(2), and sqrt(2 / pi), as GELU has them.
+#: Constants of GELU: sqrt(1 / 2), sqrt(2 / pi), and the factor of the cube.
 _SQRT_HALF, _SQRT_2_BY_PI, _GELU_CUBE = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
 
 
 def operands_of(scope: LoweringScope, node: Node) -> list[Element]:
-    """The node's inputs, broadcast to the shape of its first output, narrow floats as float32."""
+    """Return the inputs, broadcast to the shape of the first output, narrow floats as float32."""
     shape = scope.shape(node.outputs[0])
     return [widened(scope.broadcast(name, shape)) for name in node.inputs if name]
 
 
 def widened(element: Element) -> Element:
-    """Narrow floats as float32, in which they are computed."""
+    """Return a narrow float as float32, in which it is computed; other elements unchanged."""
     return Convert(element, Scalar.F32) if scalar_of(element) in _NARROW else element
 
 
 def finish(scope: LoweringScope, node: Node, value: Element) -> None:
-    """Makes the node's only output by an expression, in the kind that the output has."""
+    """Write the node's only output by an expression, converted to the output's type."""
     output = scope.tensor(node.outputs[0])
     scope.map(output, as_kind(value, output.scalar))
 
 
 def as_kind(value: Element, scalar: Scalar) -> Element:
-    """The element as another kind of number; itself where it is that."""
+    """Return the element converted to a scalar type, unchanged if it has it."""
     return value if scalar_of(value) is scalar else Convert(value, scalar)
 
 
 @lowers(*_BINARY)
 def lower_binary(scope: LoweringScope, node: Node) -> None:
-    """Two operands of one kind."""
+    """Lower a function of two operands of one type."""
     left, right = operands_of(scope, node)
     finish(scope, node, Call(_BINARY[node.op_type], (left, right)))
 
 
 @lowers("Sum", "Max", "Min", "Mean")
 def lower_variadic(scope: LoweringScope, node: Node) -> None:
-    """Any number of operands."""
+    """Lower a function of any number of operands."""
     function = {"Max": _F.MAX, "Min": _F.MIN}.get(node.op_type, _F.ADD)
     operands = operands_of(scope, node)
     if len(operands) > _MOST_OPERANDS:
@@ -87,7 +87,7 @@ _MOST_OPERANDS = 16
 
 @lowers(*_UNARY)
 def lower_unary(scope: LoweringScope, node: Node) -> None:
-    """One operand, of any kind."""
+    """Lower a function of one operand of any type."""
     (operand,) = operands_of(scope, node)
     is_whole = node.op_type in {"Floor", "Ceil", "Round"}
     if is_whole and not scalar_of(operand).is_float:
@@ -96,44 +96,45 @@ def lower_unary(scope: LoweringScope, node: Node) -> None:
 
 
 def float_operands(scope: LoweringScope, node: Node) -> list[Element]:
-    """The node's inputs as :func:`operands_of`; NotLoweredError where one is no float up to f32."""
-    found = operands_of(scope, node)
-    if any(scalar_of(each) is not Scalar.F32 for each in found):
+    """Return the inputs as :func:`operands_of` does; NotLoweredError unless all become float32."""
+    operands = operands_of(scope, node)
+    if any(scalar_of(operand) is not Scalar.F32 for operand in operands):
         raise NotLoweredError("it is compiled for float32 and narrower floats alone")
-    return found
+    return operands
 
 
 @lowers(*_UNARY_FLOAT)
 def lower_unary_float(scope: LoweringScope, node: Node) -> None:
-    """Functions of floats."""
+    """Lower a function of one float, at least in float32."""
     (operand,) = float_operands(scope, node)
     finish(scope, node, Call(_UNARY_FLOAT[node.op_type], (operand,)))
 
 
 @lowers("Reciprocal")
 def lower_reciprocal(scope: LoweringScope, node: Node) -> None:
-    """1 / x."""
+    """Lower to 1 / x."""
     (operand,) = float_operands(scope, node)
     finish(scope, node, Call(_F.DIV, (number(1, Scalar.F32), operand)))
 
 
 @lowers("Relu")
 def lower_relu(scope: LoweringScope, node: Node) -> None:
-    """max(x, 0), of any kind."""
+    """Lower to max(x, 0), for any type."""
     (operand,) = operands_of(scope, node)
     finish(scope, node, Call(_F.MAX, (operand, number(0, scalar_of(operand)))))
 
 
-#: Makes an element of another one and the numbers alpha and beta.
+#: Formula of an element and the numbers alpha and beta.
 Formula = Callable[[Element, float, float], Element]
 
 
 def f32(function: Function, *operands: Element | float) -> Element:
-    """A function of float32 elements and numbers."""
+    """Return a function of float32 elements and numbers."""
     return Call(
         function,
         tuple(
-            number(each, Scalar.F32) if isinstance(each, int | float) else each for each in operands
+            number(operand, Scalar.F32) if isinstance(operand, int | float) else operand
+            for operand in operands
         ),
     )
 
@@ -142,7 +143,7 @@ def _where_negative(x: Element, then: Element) -> Element:
     return f32(_F.SELECT, f32(_F.LT, x, 0.0), then, x)
 
 
-def exp_less_one(x: Element) -> Element:
+def expm1(x: Element) -> Element:
     """Return exp(x) - 1 for x <= 0, within 6 units in the last place.
 
     With t = tanh(x / 2) it is 2 t / (1 - t), in which nothing cancels.
@@ -151,7 +152,7 @@ def exp_less_one(x: Element) -> Element:
     return f32(_F.DIV, f32(_F.ADD, tangent, tangent), f32(_F.SUB, 1.0, tangent))
 
 
-def log_of_one_and(x: Element) -> Element:
+def log1p(x: Element) -> Element:
     """Return log(1 + x) for x >= 0, within 4 units in the last place.
 
     The factor x / ((1 + x) - 1), which is near 1, corrects the rounding of 1 + x. Source: Kahan.
@@ -172,23 +173,23 @@ def _gelu(x: Element) -> Element:
 
 
 def gelu_tanh(x: Element) -> Element:
-    """GELU by a hyperbolic tangent."""
+    """Return GELU, approximated with a hyperbolic tangent."""
     cube = f32(_F.MUL, f32(_F.MUL, x, x), x)
     twice = f32(_F.MUL, f32(_F.ADD, x, f32(_F.MUL, cube, _GELU_CUBE)), 2 * _SQRT_2_BY_PI)
-    # (1 + tanh(z)) / 2 is the sigmoid of 2 z, which keeps its digits where tanh(z) is near -1
+    # (1 + tanh(z)) / 2 is the sigmoid of 2 z, which stays accurate where tanh(z) is near -1
     return f32(_F.MUL, x, f32(_F.SIGMOID, twice))
 
 
 def _softplus(x: Element) -> Element:
-    correction = log_of_one_and(f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))))
+    correction = log1p(f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))))
     return f32(_F.ADD, f32(_F.MAX, x, 0.0), correction)
 
 
-#: Operator → its formula over x, alpha and beta, and the defaults of these.
+#: Operator → formula over x, alpha and beta, and the defaults of alpha and beta.
 ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
     "LeakyRelu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, x, a)), 0.01, 0.0),
     "ThresholdedRelu": (lambda x, a, _: f32(_F.SELECT, f32(_F.GT, x, a), x, 0.0), 1.0, 0.0),
-    "Elu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, exp_less_one(x), a)), 1.0, 0.0),
+    "Elu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, expm1(x), a)), 1.0, 0.0),
     "HardSigmoid": (_hard_sigmoid, 0.2, 0.5),
     "HardSwish": (lambda x, a, b: f32(_F.MUL, x, _hard_sigmoid(x, a, b)), 1 / 6, 0.5),
     "Softsign": (lambda x, _, __: f32(_F.DIV, x, f32(_F.ADD, f32(_F.ABS, x), 1.0)), 0.0, 0.0),
@@ -198,7 +199,7 @@ ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
 
 @lowers(*ACTIVATIONS)
 def lower_activation(scope: LoweringScope, node: Node) -> None:
-    """Activations with up to two attributes."""
+    """Lower an activation with the attributes alpha and beta."""
     (operand,) = float_operands(scope, node)
     formula, alpha, beta = ACTIVATIONS[node.op_type]
     value = formula(operand, float(attribute(node, "alpha", alpha)),
@@ -208,7 +209,7 @@ def lower_activation(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Gelu")
 def lower_gelu(scope: LoweringScope, node: Node) -> None:
-    """GELU, exact or by tanh."""
+    """Lower GELU, exact or with tanh."""
     (operand,) = float_operands(scope, node)
     is_tanh = attribute(node, "approximate", "none") == "tanh"
     finish(scope, node, gelu_tanh(operand) if is_tanh else _gelu(operand))
@@ -216,7 +217,7 @@ def lower_gelu(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT_DOMAIN)
 def lower_microsoft_gelu(scope: LoweringScope, node: Node) -> None:
-    """GELU of a sum."""
+    """Lower GELU of a sum of the inputs."""
     operands = float_operands(scope, node)
     x = reduce(lambda left, right: f32(_F.ADD, left, right), operands)
     finish(scope, node, gelu_tanh(x) if node.op_type == "FastGelu" else _gelu(x))
@@ -224,7 +225,7 @@ def lower_microsoft_gelu(scope: LoweringScope, node: Node) -> None:
 
 @lowers("QuickGelu", domain=MICROSOFT_DOMAIN)
 def lower_quick_gelu(scope: LoweringScope, node: Node) -> None:
-    """x * sigmoid(alpha * x)."""
+    """Lower to x * sigmoid(alpha * x)."""
     (operand,) = float_operands(scope, node)
     alpha = float(attribute(node, "alpha", 1.702))
     value = f32(_F.MUL, operand, f32(_F.SIGMOID, f32(_F.MUL, operand, alpha)))
@@ -233,14 +234,14 @@ def lower_quick_gelu(scope: LoweringScope, node: Node) -> None:
 
 @lowers("PRelu")
 def lower_prelu(scope: LoweringScope, node: Node) -> None:
-    """x where it is not negative, else x times the slope."""
+    """Lower to x if it is not negative, else x times the slope."""
     x, slope = float_operands(scope, node)
     finish(scope, node, _where_negative(x, f32(_F.MUL, x, slope)))
 
 
 @lowers("Clip")
 def lower_clip(scope: LoweringScope, node: Node) -> None:
-    """Between two bounds, which are attributes before opset 11."""
+    """Lower to max and min with the bounds, which were attributes before opset 11."""
     shape = scope.shape(node.outputs[0])
     value = widened(scope.broadcast(node.inputs[0], shape))
     kind = scalar_of(value)
@@ -250,8 +251,8 @@ def lower_clip(scope: LoweringScope, node: Node) -> None:
             if any(size != 1 for size in scope.shape(node.inputs[slot])):
                 raise NotLoweredError("a run alone shows whether its bound is one number")
             bound = widened(scope.broadcast(node.inputs[slot], shape))
-        elif (stated := attribute(node, "min" if slot == 1 else "max", None)) is not None:
-            bound = number(float(stated), kind)
+        elif (bound_attribute := attribute(node, "min" if slot == 1 else "max", None)) is not None:
+            bound = number(float(bound_attribute), kind)
         if bound is not None:
             value = Call(function, (value, bound))
     finish(scope, node, value)
@@ -259,20 +260,20 @@ def lower_clip(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Pow")
 def lower_pow(scope: LoweringScope, node: Node) -> None:
-    """Powers; those with a small known exponent are products and roots."""
+    """Lower to a power, or to products and roots for a small constant exponent."""
     base, exponent = operands_of(scope, node)
     constant = scope.constant(node.inputs[1])
     if scalar_of(base) is not Scalar.F32:
         raise NotLoweredError("powers are compiled for float32 and narrower floats alone")
     if constant is not None and constant.size == 1:
-        known = _known_power(base, float(constant.reshape(-1)[0]))
-        if known is not None:
-            finish(scope, node, known)
+        product = _power_as_product(base, float(constant.reshape(-1)[0]))
+        if product is not None:
+            finish(scope, node, product)
             return
     finish(scope, node, Call(_F.POW, (base, as_kind(exponent, Scalar.F32))))
 
 
-def _known_power(base: Element, exponent: float) -> Element | None:
+def _power_as_product(base: Element, exponent: float) -> Element | None:
     square = Call(_F.MUL, (base, base))
     return {
         1.0: base,
@@ -292,7 +293,7 @@ def _root_as_power(base: Element) -> Element:
 
 @lowers("Mod")
 def lower_mod(scope: LoweringScope, node: Node) -> None:
-    """Remainders of integers with the sign of the divisor, or of the dividend with ``fmod``."""
+    """Lower to integer remainders with the divisor's sign; with ``fmod``, the dividend's."""
     left, right = operands_of(scope, node)
     kind = scalar_of(left)
     if kind.is_float:
@@ -309,14 +310,14 @@ def lower_mod(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Where")
 def lower_where(scope: LoweringScope, node: Node) -> None:
-    """One of two by a condition."""
+    """Lower to a selection by a condition."""
     condition, then, otherwise = operands_of(scope, node)
     finish(scope, node, Call(_F.SELECT, (condition, then, otherwise)))
 
 
 @lowers("Cast", "CastLike")
 def lower_cast(scope: LoweringScope, node: Node) -> None:
-    """Another kind of number."""
+    """Lower a conversion to another type."""
     shape = scope.shape(node.outputs[0])
     target = scope.scalar(node.outputs[0])
     element = scope.broadcast(node.inputs[0], shape)
@@ -356,8 +357,8 @@ def _whole(element: Element, target: Scalar) -> Element:
 
 @lowers("Identity", "Dropout")
 def lower_identity(scope: LoweringScope, node: Node) -> None:
-    """The same elements. Of Dropout only what inference does, without the mask."""
-    if len([each for each in node.outputs if each]) > 1 or (
+    """Lower to an alias; Dropout only as in inference, without the mask."""
+    if len([name for name in node.outputs if name]) > 1 or (
         node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2]
     ):
         raise NotLoweredError("it may drop elements at random")
@@ -366,6 +367,6 @@ def lower_identity(scope: LoweringScope, node: Node) -> None:
 
 @lowers("IsNaN")
 def lower_is_nan(scope: LoweringScope, node: Node) -> None:
-    """NaN is unlike itself."""
+    """Lower to x != x, which only NaN satisfies."""
     (operand,) = operands_of(scope, node)
     finish(scope, node, Call(_F.NE, (operand, operand)))

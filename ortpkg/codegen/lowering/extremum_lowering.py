@@ -1,7 +1,7 @@
-"""ArgMax and ArgMin: where along an axis the greatest or least element stands.
+"""Lowers ArgMax and ArgMin: positions of the greatest or least element along an axis.
 
 They are two reductions: the extremum of each row, and the first (or last) position of an element
-that is that. Of a row with NaN it is the position of a NaN, as numpy has it.
+equal to it. In a row with NaN the result is the position of a NaN, as in numpy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPARED = frozenset({Scalar.F32, Scalar.I32, Scalar.I64})
 
 @lowers("ArgMax", "ArgMin")
 def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
-    """The position of the first extremum along the axis, or of the last."""
+    """Lower to the position of the first or last extremum along the axis."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     axis = axis_of(node, rank, default=0)
@@ -75,7 +75,7 @@ def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
 
 
 def _is_extremum(value: Element, extremum: Element) -> Element:
-    """Whether an element is the extremum, or NaN, which makes the extremum NaN."""
+    """Return a test whether an element is the extremum, or NaN, which makes the extremum NaN."""
     is_equal = Call(Function.EQ, (value, extremum))
     if not scalar_of(value).is_float:
         return is_equal

@@ -1,4 +1,4 @@
-"""The activations that RNN, GRU and LSTM nodes name, as elements over what they are applied to."""
+"""Activations that RNN, GRU and LSTM nodes name, as elements over ``Made``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _scaled_tanh(x: Element, alpha: float, beta: float) -> Element:
     return _scaled(Call(_F.TANH, (_scaled(x, beta),)), alpha)
 
 
-#: By lower-case name: the formula, and its alpha and beta by default, None where it has none.
+#: Lower-case name → formula, and the defaults of alpha and beta, None if it does not have them.
 _FORMULAS: Mapping[str, tuple[Formula, float | None, float | None]] = {
     "sigmoid": (lambda x, _, __: Call(_F.SIGMOID, (x,)), None, None),
     "tanh": (lambda x, _, __: Call(_F.TANH, (x,)), None, None),
@@ -45,14 +45,23 @@ _FORMULAS: Mapping[str, tuple[Formula, float | None, float | None]] = {
 def gate_activations(
     node: Node, defaults: Sequence[str], directions: int, *, clipped: int
 ) -> tuple[Element, ...]:
-    """The activations that all directions have in common, as many as ``defaults``.
+    """Return the activations that all directions share, as many as ``defaults``.
 
-    Alphas and betas are taken in order, by the functions that have such a parameter. The first
-    ``clipped`` ones bound what goes into them as the node's ``clip`` says. NotLoweredError where
-    a name is unknown, or directions differ.
+    Alphas and betas are consumed in order, by the functions that have such a parameter.
+
+    Args:
+        node: the recurrent node.
+        defaults: names of the activations if the node names none.
+        directions: number of directions.
+        clipped: number of leading activations whose operand the attribute ``clip`` bounds.
+
+    Raises:
+        NotLoweredError: if a name is unknown, or directions differ.
     """
-    given = attribute(node, "activations", ())
-    names = [each.decode(errors="replace") for each in given] or [*defaults] * directions
+    raw_names = attribute(node, "activations", ())
+    names = [raw_name.decode(errors="replace") for raw_name in raw_names] or [
+        *defaults
+    ] * directions
     if len(names) != len(defaults) * directions:
         raise NotLoweredError(f"it names {len(names)} activations, not {len(defaults)} for each"
                               f" of {directions} directions")  # fmt: skip
@@ -60,22 +69,22 @@ def gate_activations(
     betas = iter(attribute(node, "activation_beta", ()))
     clip = attribute(node, "clip", None)
     made = [
-        _activation(name, alphas, betas, clip if place % len(defaults) < clipped else None)
-        for place, name in enumerate(names)
+        _activation(name, alphas, betas, clip if index % len(defaults) < clipped else None)
+        for index, name in enumerate(names)
     ]
-    own = made[: len(defaults)]
-    if made != own * directions:
+    shared = made[: len(defaults)]
+    if made != shared * directions:
         raise NotLoweredError("its directions have different activations")
-    return tuple(own)
+    return tuple(shared)
 
 
 def _activation(
     name: str, alphas: Iterator[float], betas: Iterator[float], clip: float | None
 ) -> Element:
-    found = _FORMULAS.get(name.lower())
-    if found is None:
+    entry = _FORMULAS.get(name.lower())
+    if entry is None:
         raise NotLoweredError(f"there is no recurrent activation {quoted(name)}")
-    formula, alpha, beta = found
+    formula, alpha, beta = entry
     operand: Element = Made(Scalar.F32)
     if clip is not None:
         bounded = Call(_F.MAX, (operand, number(-float(clip), Scalar.F32)))

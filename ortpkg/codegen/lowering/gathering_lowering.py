@@ -1,4 +1,4 @@
-"""Operators that take elements by indices that are computed."""
+"""Lowers operators that take elements by computed indices."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ortpkg.codegen.lowering.lowering_scope import (
 from ortpkg.codegen.lowering.moving_lowering import axis_of
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -30,38 +30,38 @@ from ortpkg.shapes.expressions import Size
 
 @lowers("Gather")
 def lower_gather(scope: LoweringScope, node: Node) -> None:
-    """Slices by index; negative ones count from the end."""
+    """Lower to slices by index; negative indices count from the end."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     output = scope.tensor(node.outputs[0])
     axis, count = axis_of(node, len(source.shape)), len(indices.shape)
-    index = Read(indices, tuple(along(axis + each) for each in range(count)))
-    _report_wrong(scope, indices, source.shape[axis])
-    places = [along(dimension) for dimension in range(axis)]
-    places.append(gathered_place(index, source.shape[axis]))
+    index = Read(indices, tuple(along(axis + offset) for offset in range(count)))
+    _report_out_of_range(scope, indices, source.shape[axis])
+    coordinates = [along(dimension) for dimension in range(axis)]
+    coordinates.append(gathered_coordinate(index, source.shape[axis]))
     behind = range(axis + 1, len(source.shape))
-    places += [along(dimension + count - 1) for dimension in behind]
-    scope.map(output, Read(source, tuple(places)))
+    coordinates += [along(dimension + count - 1) for dimension in behind]
+    scope.map(output, Read(source, tuple(coordinates)))
 
 
 @lowers("GatherElements")
 def lower_gather_elements(scope: LoweringScope, node: Node) -> None:
-    """Elements at their own places, but along one axis, where an index says."""
+    """Lower to elements at the output's coordinates, with the index in place of one axis."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     axis = axis_of(node, len(source.shape))
     if len(indices.shape) != len(source.shape):
         raise NotLoweredError("its indices have another rank")
-    _report_wrong(scope, indices, source.shape[axis])
+    _report_out_of_range(scope, indices, source.shape[axis])
     for dimension, (size, count) in enumerate(zip(source.shape, indices.shape, strict=True)):
         if dimension != axis:
             scope.require_not_negative(size - count)
-    places = [along(dimension) for dimension in range(len(source.shape))]
-    places[axis] = gathered_place(identity_read(indices), source.shape[axis])
-    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
+    coordinates = [along(dimension) for dimension in range(len(source.shape))]
+    coordinates[axis] = gathered_coordinate(identity_read(indices), source.shape[axis])
+    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(coordinates)))
 
 
 @lowers("GatherND")
 def lower_gather_nd(scope: LoweringScope, node: Node) -> None:
-    """Slices by rows of indices, one for each of the first axes behind the batch."""
+    """Lower to slices by rows of indices, one for each of the first axes after the batch."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     batch, depth = int(attribute(node, "batch_dims", 0)), indices.shape[-1]
     if not isinstance(depth, int):
@@ -72,23 +72,23 @@ def lower_gather_nd(scope: LoweringScope, node: Node) -> None:
     for left, right in zip(source.shape[:batch], indices.shape[:batch], strict=True):
         scope.require_equal(left, right)
     rows = [along(dimension) for dimension in range(len(indices.shape) - 1)]
-    places = [along(dimension) for dimension in range(batch)]
+    coordinates = [along(dimension) for dimension in range(batch)]
     for column in range(depth):
-        index = Read(indices, (*rows, Place(offset=column)))
-        _report_wrong(scope, indices, source.shape[batch + column], column)
-        places.append(gathered_place(index, source.shape[batch + column]))
+        index = Read(indices, (*rows, Coordinate(offset=column)))
+        _report_out_of_range(scope, indices, source.shape[batch + column], column)
+        coordinates.append(gathered_coordinate(index, source.shape[batch + column]))
     behind = range(batch + depth, len(source.shape))
-    places += [along(dimension - batch - depth + len(rows)) for dimension in behind]
-    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
+    coordinates += [along(dimension - batch - depth + len(rows)) for dimension in behind]
+    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(coordinates)))
 
 
 @lowers("OneHot")
 def lower_one_hot(scope: LoweringScope, node: Node) -> None:
-    """One of two values by whether an index is the place along a new axis."""
+    """Lower to one of two values: on where the index equals the position along a new axis."""
     indices, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     axis = axis_of(node, len(output.shape), default=-1)
-    places = [along(dimension) for dimension in range(len(output.shape)) if dimension != axis]
-    index = as_kind(Read(indices, tuple(places)), Scalar.I64)
+    coordinates = [along(dimension) for dimension in range(len(output.shape)) if dimension != axis]
+    index = as_kind(Read(indices, tuple(coordinates)), Scalar.I64)
     for size in scope.sizes(node.inputs[1], "depth"):
         scope.require_equal(size, output.shape[axis])
     depth = SizeValue(output.shape[axis])
@@ -96,17 +96,17 @@ def lower_one_hot(scope: LoweringScope, node: Node) -> None:
     counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, depth)), index))
     values = scope.tensor(node.inputs[2])
     scope.require_equal(values.shape[0] if len(values.shape) == 1 else 0, 2)
-    off, on = (Read(values, (Place(offset=slot),)) for slot in (0, 1))
+    off, on = (Read(values, (Coordinate(offset=slot),)) for slot in (0, 1))
     is_chosen = Call(Function.EQ, (counted, Position(axis)))
     scope.map(output, Call(Function.SELECT, (is_chosen, on, off)))
 
 
-def _report_wrong(
+def _report_out_of_range(
     scope: LoweringScope, indices: Tensor, size: Size, column: int | None = None
 ) -> None:
-    """Has a run fail where indices, or those of a column, point beyond an axis of that size.
+    """Make runs fail in which indices, or those of a column, are out of range for an axis.
 
-    Where they are constants that is known before it runs.
+    Constant indices are checked at compile time.
     """
     value = scope.constant_value(indices)
     if value is not None:
@@ -116,17 +116,17 @@ def _report_wrong(
             scope.require_not_negative(size + int(chosen.min()))
         return
     axes = indices.shape if column is None else indices.shape[:-1]
-    places = [along(dimension) for dimension in range(len(axes))]
-    places += [] if column is None else [Place(offset=column)]
-    scope.report_wrong_indices(Read(indices, tuple(places)), axes, size)
+    coordinates = [along(dimension) for dimension in range(len(axes))]
+    coordinates += [] if column is None else [Coordinate(offset=column)]
+    scope.report_wrong_indices(Read(indices, tuple(coordinates)), axes, size)
 
 
-def gathered_place(index: Element, size: Size) -> Place:
-    """The place that an index names on an axis of so many elements; the nearest for any other."""
+def gathered_coordinate(index: Element, size: Size) -> Coordinate:
+    """Return the coordinate that an index means on an axis of this size, clamped to the axis."""
     index = as_kind(index, Scalar.I64)
     zero, end = number(0, Scalar.I64), SizeValue(size)
     is_negative = Call(Function.LT, (index, zero))
     counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, end)), index))
     last = Call(Function.SUB, (end, number(1, Scalar.I64)))
     within = Call(Function.MAX, (Call(Function.MIN, (counted, last)), zero))
-    return Place(value=within)
+    return Coordinate(value=within)

@@ -1,4 +1,4 @@
-"""Normalizations of groups: over spatial axes, groups of channels, or several of the last axes."""
+"""Lowers normalizations of groups: spatial axes, groups of channels, or several last axes."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from ortpkg.shapes.size_operations import divide_exactly
 
 @lowers("InstanceNormalization")
 def lower_instance_normalization(scope: LoweringScope, node: Node) -> None:
-    """Each channel of each image standardized, times a scale, plus a bias."""
+    """Lower to standardized channels of each image, times a scale, plus a bias."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     batch, channels, *spatial = source.shape
     rows = (batch, channels, prod(spatial, start=1))
     made = scope.temporary(output.scalar, rows, "made")
     value: Element = Made(Scalar.F32)
     for name, function in zip(node.inputs[1:3], (Function.MUL, Function.ADD), strict=True):
-        value = Call(function, (value, _of_channel(scope, name, channels)))
+        value = Call(function, (value, _channel_parameter(scope, name, channels)))
     _standardize(scope, node, source, made, as_kind(value, made.scalar))
     scope.alias(output, made)
 
 
 @lowers("GroupNormalization")
 def lower_group_normalization(scope: LoweringScope, node: Node) -> None:
-    """Groups of channels standardized, times a scale, plus a bias, of each channel.
+    """Lower to standardized groups of channels, times a scale, plus a bias, for each channel.
 
-    Before opset 21 these were of each group.
+    Before opset 21, scale and bias were for each group.
     """
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     batch, channels, *spatial = source.shape
@@ -65,14 +65,14 @@ def lower_group_normalization(scope: LoweringScope, node: Node) -> None:
     scope.alias(view, made)
     value: Element = identity_read(view)
     for name, function in zip(node.inputs[1:3], (Function.MUL, Function.ADD), strict=True):
-        factor = _of_channel(scope, name, groups if is_of_group else channels)
+        factor = _channel_parameter(scope, name, groups if is_of_group else channels)
         value = Call(function, (value, factor))
     scope.map(scaled, as_kind(value, scaled.scalar))
     scope.alias(output, scaled)
 
 
-def _of_channel(scope: LoweringScope, name: str, channels: Size) -> Element:
-    """The element of a vector for the channel, which axis 1 counts."""
+def _channel_parameter(scope: LoweringScope, name: str, channels: Size) -> Element:
+    """Return the vector's element for the channel, which axis 1 counts."""
     vector = scope.tensor(name)
     scope.require_equal(vector.shape[0], channels)
     return widened(Read(vector, (along(1),)))
@@ -81,7 +81,7 @@ def _of_channel(scope: LoweringScope, name: str, channels: Size) -> Element:
 def _standardize(
     scope: LoweringScope, node: Node, source: Tensor, made: Tensor, epilogue: Element | None
 ) -> None:
-    """Emits the normalization of a tensor's elements in rows of the shape of ``made``."""
+    """Emit the normalization of a tensor's elements in rows of the shape of ``made``."""
     flat = scope.temporary(source.scalar, made.shape, "rows")
     value = widened(identity_read(flat))
     if scalar_of(value) is not Scalar.F32:

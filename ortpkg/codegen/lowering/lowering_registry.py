@@ -1,4 +1,4 @@
-"""Which function lowers which operator."""
+"""Registry of the functions that lower operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAG = "lowered_operators"
 
 
 def lowers(*op_types: str, domain: str = ONNX_DOMAIN) -> Callable[[Lower], Lower]:
-    """Tags a function that lowers these operators, of whatever version a model may import."""
+    """Tag a function that lowers these operators, in all versions that a model may import."""
 
     def tag(function: Lower) -> Lower:
         keys = {*getattr(function, _TAG, ()), *((domain, op_type) for op_type in op_types)}
@@ -26,7 +26,7 @@ def lowers(*op_types: str, domain: str = ONNX_DOMAIN) -> Callable[[Lower], Lower
 
 
 def lowerings_of(*modules: ModuleType) -> Mapping[Key, Lower]:
-    """The tagged functions of modules, by domain and operator."""
+    """Return the tagged functions of modules, by domain and operator."""
     return {
         key: function
         for module in modules

@@ -1,4 +1,4 @@
-"""What a lowering works with: the tensors of a partition, and the operations made so far."""
+"""State of lowering a partition: its tensors, and the operations made so far."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ortpkg.codegen.lowering.usual_sizes import agree_at_usual_sizes
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Number,
-    Place,
     Read,
     SizeValue,
     Tensor,
@@ -53,7 +53,7 @@ SCALARS: Mapping[ElementType, Scalar] = {
     ElementType.BOOL: Scalar.BOOL,
 }
 _DTYPES = {scalar: numpy_dtype(kind) for kind, scalar in SCALARS.items()}
-#: Larger tensors of known elements are not written one by one.
+#: Largest tensor of known elements that is written element by element.
 _MOST_WRITTEN_ELEMENTS = 64
 
 
@@ -62,17 +62,17 @@ class NotLoweredError(Exception):
 
 
 class LoweringScope:
-    """The values of a graph as tensors, and what is computed of them.
+    """The values of a graph as tensors, and the operations that compute them.
 
     Attributes:
-        graph: whose nodes are lowered.
-        operations: made so far, in order.
+        graph: the graph whose nodes are lowered.
+        operations: operations made so far, in order.
     """
 
-    def __init__(self, graph: Graph, known: Mapping[str, Knowledge]) -> None:
+    def __init__(self, graph: Graph, knowledge: Mapping[str, Knowledge]) -> None:
         self.graph = graph
         self.operations: list[Operation] = []
-        self._known = known
+        self._knowledge = knowledge
         self._tensors: dict[str, Tensor] = {}
         self._constants: dict[Tensor, Array] = {}
         self._origins: dict[Tensor, tuple[str, ...]] = {}
@@ -84,74 +84,80 @@ class LoweringScope:
     # --- what is known ----------------------------------------------------------------------------
 
     def constant(self, name: str) -> Array | None:
-        """The value of a constant, else None."""
-        found = self.graph.constant(name) if name else None
-        if found is None or found.element_type not in SCALARS:
+        """Return the value of a constant, else None."""
+        initializer = self.graph.constant(name) if name else None
+        if initializer is None or initializer.element_type not in SCALARS:
             return None
-        return found.numpy()
+        return initializer.numpy()
 
     def elements(self, name: str) -> tuple[Size, ...] | None:
-        """The elements of a small tensor of whole numbers, where they are known, else None."""
+        """Return the elements of a small integer tensor if they are known, else None."""
         constant = self.constant(name)
         if constant is not None:
             return tuple(map(int, constant.reshape(-1))) if constant.dtype.kind in "iub" else None
-        known = self._known.get(name)
-        if isinstance(known, KnownTensor) and known.elements is not None:
-            return known.elements.sizes
+        knowledge = self._knowledge.get(name)
+        if isinstance(knowledge, KnownTensor) and knowledge.elements is not None:
+            return knowledge.elements.sizes
         return None
 
     def sizes(self, name: str, what: str) -> tuple[Size, ...]:
-        """The elements of a small tensor that must be known, perhaps as formulas.
+        """Return the known elements of a small tensor, which may be formulas.
 
-        NotLoweredError where they are not; ``what`` says what they are.
+        Args:
+            name: name of the value.
+            what: description of the elements, for the message.
+
+        Raises:
+            NotLoweredError: if they are not known.
         """
-        found = self.elements(name)
-        if found is None:
+        elements = self.elements(name)
+        if elements is None:
             raise NotLoweredError(f"its {what} are known only when it runs")
-        return found
+        return elements
 
     def numbers(self, name: str, what: str) -> tuple[int, ...]:
-        """The elements of a small tensor that must be known numbers.
+        """Return the known elements of a small tensor as numbers; arguments as for :meth:`sizes`.
 
-        NotLoweredError where they are not; ``what`` says what they are.
+        Raises:
+            NotLoweredError: if they are not known, or are formulas.
         """
-        found = self.sizes(name, what)
-        numbers = tuple(each for each in found if isinstance(each, int))
-        if len(numbers) != len(found):
+        elements = self.sizes(name, what)
+        numbers = tuple(size for size in elements if isinstance(size, int))
+        if len(numbers) != len(elements):
             raise NotLoweredError(f"its {what} depend on sizes that are known only when it runs")
         return numbers
 
     def shape(self, name: str) -> tuple[Size, ...]:
-        """The sizes of a value. NotLoweredError where they are not known."""
-        known = self._known.get(name)
-        if isinstance(known, KnownTensor) and known.shape is not None:
-            return known.shape
+        """Return the sizes of a value; NotLoweredError if they are not known."""
+        knowledge = self._knowledge.get(name)
+        if isinstance(knowledge, KnownTensor) and knowledge.shape is not None:
+            return knowledge.shape
         declared = self.graph.type_of(name)
         constant = self.graph.constant(name)
         if constant is not None:
             return tuple(constant.shape)
         if not isinstance(declared, TensorType) or declared.shape is None:
-            raise NotLoweredError(f"nobody knows the shape of {quoted(name)}")
+            raise NotLoweredError(f"the shape of {quoted(name)} is unknown")
         if None in declared.shape:
             raise NotLoweredError(f"a size of {quoted(name)} is known only when it runs")
         return tuple(
-            size_of_text(each) if isinstance(each, str) else each
-            for each in declared.shape
-            if each is not None
+            size_of_text(size) if isinstance(size, str) else size
+            for size in declared.shape
+            if size is not None
         )
 
     def scalar(self, name: str) -> Scalar:
-        """The kind of a value's elements. NotLoweredError for what no kernel computes with."""
+        """Return the scalar type of a value; NotLoweredError if no kernel computes with it."""
         constant = self.graph.constant(name)
-        known, declared = self._known.get(name), self.graph.type_of(name)
+        knowledge, declared = self._knowledge.get(name), self.graph.type_of(name)
         if constant is not None:
             element_type = constant.element_type
-        elif isinstance(known, KnownTensor) and known.element_type in SCALARS:
-            element_type = known.element_type
+        elif isinstance(knowledge, KnownTensor) and knowledge.element_type in SCALARS:
+            element_type = knowledge.element_type
         elif isinstance(declared, TensorType):
             element_type = declared.element_type
         else:
-            raise NotLoweredError(f"nobody knows the type of {quoted(name)}")
+            raise NotLoweredError(f"the type of {quoted(name)} is unknown")
         if element_type not in SCALARS:
             raise NotLoweredError(f"nothing is compiled for {element_type.name.lower()}")
         return SCALARS[element_type]
@@ -159,7 +165,7 @@ class LoweringScope:
     # --- tensors ----------------------------------------------------------------------------------
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor of a value; what is known of its elements is written where nobody made it."""
+        """Return the tensor of a value; constants and known elements are written on first use."""
         if name not in self._tensors:
             constant = self.constant(name)
             if constant is not None:
@@ -170,26 +176,28 @@ class LoweringScope:
         return self._tensors[name]
 
     def constant_tensor(self, name: str, value: Array) -> Tensor:
-        """A tensor of known elements."""
+        """Add a tensor of constant elements."""
         scalar = SCALARS[element_type_of(value.dtype)]
         made = Tensor(name, scalar, tuple(map(int, value.shape)))
         self._constants[made] = np.ascontiguousarray(value)
         return made
 
     def constant_value(self, tensor: Tensor) -> Array | None:
-        """What a tensor is known to hold, else None."""
+        """Return the elements of a constant tensor, else None."""
         return self._constants.get(tensor)
 
     def temporary(self, scalar: Scalar, shape: Sequence[Size], hint: str = "") -> Tensor:
-        """A tensor between the operations of one node."""
+        """Return a new tensor for use between the operations of one node."""
         return Tensor(f"{self._node_name}.{hint}" if hint else self._node_name, scalar,
                       tuple(shape))  # fmt: skip
 
     def broadcast(self, name: str, shape: Sequence[Size]) -> Element:
-        """The element of a value that broadcasting to ``shape`` takes.
+        """Return the element of a value, broadcast to ``shape``.
 
-        Of a constant with one element, that number, and of a known size, its formula.
-        NotLoweredError as :meth:`broadcast_tensor`.
+        A constant with one element becomes its number, a known size its formula.
+
+        Raises:
+            NotLoweredError: as in :meth:`broadcast_tensor`.
         """
         constant = self.constant(name)
         if constant is not None and constant.size == 1:
@@ -200,10 +208,12 @@ class LoweringScope:
         return self.broadcast_tensor(self.tensor(name), shape)
 
     def broadcast_tensor(self, tensor: Tensor, shape: Sequence[Size]) -> Read:
-        """The element of a tensor that broadcasting to ``shape`` takes: sizes of 1 stand still.
+        """Return the element of a tensor, broadcast to ``shape``; dimensions of 1 are repeated.
 
-        NotLoweredError where a size may be 1 or that of the shape, and nobody knows before it runs.
         Source: ONNX, "Multidirectional Broadcasting".
+
+        Raises:
+            NotLoweredError: if only a run shows whether a size is 1 or that of the shape.
         """
         first = len(shape) - len(tensor.shape)
         if first < 0:
@@ -211,17 +221,19 @@ class LoweringScope:
         return Read(
             tensor,
             tuple(
-                Place() if self.stands_still(size, shape[first + dimension])
+                Coordinate() if self.is_repeated(size, shape[first + dimension])
                 else along(first + dimension)
                 for dimension, size in enumerate(tensor.shape)
             ),
         )  # fmt: skip
 
-    def stands_still(self, size: Size, wide: Size) -> bool:
-        """Whether a dimension of that size is repeated along one of the size ``wide``.
+    def is_repeated(self, size: Size, wide: Size) -> bool:
+        """Return True if a dimension of this size is repeated along one of the size ``wide``.
 
-        Formulas that are equal for sizes of usual inputs are taken for equal; a guard asks. Raises
-        NotLoweredError where it is known only when it runs.
+        Formulas that are equal for sizes of usual inputs are taken as equal; a guard checks it.
+
+        Raises:
+            NotLoweredError: if only a run shows it.
         """
         if size == 1:
             return True
@@ -231,9 +243,10 @@ class LoweringScope:
         return False
 
     def require_equal(self, left: Size, right: Size) -> None:
-        """Notes that a run is right only where two sizes are the same number.
+        """Make runs fail in which two sizes differ.
 
-        NotLoweredError where they never are.
+        Raises:
+            NotLoweredError: if they always differ.
         """
         if left == right:
             return
@@ -242,9 +255,10 @@ class LoweringScope:
         self._equal_sizes[left, right] = None
 
     def require_not_negative(self, margin: Size) -> None:
-        """Notes that a run is right only where a number is not below 0.
+        """Make runs fail in which a number is negative.
 
-        NotLoweredError where it always is.
+        Raises:
+            NotLoweredError: if it always is.
         """
         if not isinstance(margin, int):
             self._margins[margin] = None
@@ -254,18 +268,18 @@ class LoweringScope:
     # --- operations -------------------------------------------------------------------------------
 
     def emit(self, operation: Operation) -> None:
-        """Adds an operation."""
+        """Add an operation, made for the current node."""
         self.operations.append(operation)
         self._origins[operation.output] = (self._node_name,)
 
     def map(self, output: Tensor, value: Element) -> None:
-        """Makes each element of ``output`` by an expression over its own axes."""
+        """Add a map that computes each element of ``output`` by an expression over its axes."""
         axes = output.shape
-        places = tuple(along(axis) for axis in range(len(axes)))
-        self.emit(Map(output=output, axes=axes, value=value, places=places))
+        coordinates = tuple(along(axis) for axis in range(len(axes)))
+        self.emit(Map(output=output, axes=axes, value=value, coordinates=coordinates))
 
     def report_wrong_indices(self, index: Element, axes: Sequence[Size], size: Size) -> None:
-        """Has a run fail where an index, over these axes, points beyond an axis of that size.
+        """Make runs fail in which an index, over these axes, is out of range for an axis.
 
         Indices from -size on count from the end.
         """
@@ -282,7 +296,7 @@ class LoweringScope:
     def report(self, is_wrong: Element, axes: Sequence[Size], size: Size) -> None:
         """Make runs fail in which ``is_wrong`` is true at any position of ``axes``.
 
-        ``size``: of the axis that the wrong index is out of range for, for the message.
+        ``size`` is the size of the axis for which the index is out of range, for the message.
         """
         counted = Call(Function.SELECT, (is_wrong, number(1, Scalar.I64), number(0, Scalar.I64)))
         output = self.temporary(Scalar.I64, (), "wrong indices")
@@ -298,19 +312,20 @@ class LoweringScope:
         )
 
     def alias(self, output: Tensor, source: Tensor) -> None:
-        """Makes ``output`` the elements of ``source`` under its own shape."""
+        """Make ``output`` the elements of ``source`` under another shape."""
         self.emit(Alias(output=output, source=source))
 
     def lower(self, node: Node, lower: Callable[[LoweringScope, Node], None] | None) -> None:
-        """Lowers one node, by a function where its elements are no known sizes.
+        """Lower one node, by a function unless its elements are known sizes.
 
-        NotLoweredError where that cannot be, and no operation is added.
+        Raises:
+            NotLoweredError: if the node cannot be lowered; then no operation is added.
         """
         self._node_name = node.name
         count = len(self.operations)
         reports = dict(self._reports)
         try:
-            if self._lower_known(node):
+            if self._write_known_elements(node):
                 return
             if lower is None:
                 raise NotLoweredError("its operator is not compiled")
@@ -320,40 +335,44 @@ class LoweringScope:
             self._reports = reports
             raise
 
-    def _lower_known(self, node: Node) -> bool:
-        """Writes the elements of a node's only output where all of them are known sizes."""
+    def _write_known_elements(self, node: Node) -> bool:
+        """Write the elements of a node's only output and return True, if all are known sizes."""
         if len(node.outputs) != 1:
             return False
         name = node.outputs[0]
-        found = self.elements(name)
-        if found is None or len(found) > _MOST_WRITTEN_ELEMENTS:
+        elements = self.elements(name)
+        if elements is None or len(elements) > _MOST_WRITTEN_ELEMENTS:
             return False
-        for each in filter(None, node.inputs):  # they are inputs of the partition all the same
-            self.scalar(each), self.shape(each)
+        for input_name in filter(
+            None, node.inputs
+        ):  # unsupported inputs are refused even if unused
+            self.scalar(input_name), self.shape(input_name)
         output = self.tensor(name)
-        shape = tuple(each for each in output.shape if isinstance(each, int))
-        if len(shape) != len(output.shape) or prod(shape) != len(found):
+        shape = tuple(size for size in output.shape if isinstance(size, int))
+        if len(shape) != len(output.shape) or prod(shape) != len(elements):
             return False
-        if all(isinstance(each, int) for each in found):
-            value = np.array(found, _DTYPES[output.scalar]).reshape(shape)
+        if all(isinstance(size, int) for size in elements):
+            value = np.array(elements, _DTYPES[output.scalar]).reshape(shape)
             self._constants[output] = value
             return True
-        flat = self.temporary(output.scalar, (len(found),), "elements")
-        for index, size in enumerate(found):
+        flat = self.temporary(output.scalar, (len(elements),), "elements")
+        for index, size in enumerate(elements):
             element = size_element(size, output.scalar)
-            self.emit(Map(output=flat, axes=(), value=element, places=(Place(offset=index),)))
+            self.emit(
+                Map(output=flat, axes=(), value=element, coordinates=(Coordinate(offset=index),))
+            )
         self.alias(output, flat)
         return True
 
     def program(self, name: str) -> TensorProgram:
-        """The graph's program. Outputs that nothing computes are copied."""
-        inputs = tuple(self.tensor(each) for each in self.graph.inputs)
+        """Return the graph's program; outputs that no operation computes are copied."""
+        inputs = tuple(self.tensor(input_name) for input_name in self.graph.inputs)
         outputs: list[Tensor] = []
-        for each in self.graph.outputs:
-            made = self.tensor(each)
+        for output_name in self.graph.outputs:
+            made = self.tensor(output_name)
             if made in inputs or made in self._constants or made in outputs:
-                copy = Tensor(each, made.scalar, made.shape)
-                self._node_name = each
+                copy = Tensor(output_name, made.scalar, made.shape)
+                self._node_name = output_name
                 self.map(copy, identity_read(made))
                 made = copy
             outputs.append(made)
@@ -371,16 +390,20 @@ class LoweringScope:
 
 
 def identity_read(tensor: Tensor) -> Read:
-    """The element at the axes themselves."""
+    """Return a read of the tensor's element at the axes themselves."""
     return Read(tensor, tuple(along(axis) for axis in range(len(tensor.shape))))
 
 
 def attribute(node: Node, name: str, default: Any) -> Any:
-    """An attribute's value, or the default; texts as such."""
-    found = node.attributes.get(name)
-    if found is None:
+    """Return an attribute's value, bytes decoded, or the default."""
+    node_attribute = node.attributes.get(name)
+    if node_attribute is None:
         return default
-    return found.value.decode() if isinstance(found.value, bytes) else found.value
+    return (
+        node_attribute.value.decode()
+        if isinstance(node_attribute.value, bytes)
+        else node_attribute.value
+    )
 
 
 def counted_axis(axis: int, rank: int) -> int:
@@ -391,12 +414,12 @@ def counted_axis(axis: int, rank: int) -> int:
 
 
 def size_element(size: Size, scalar: Scalar) -> Element:
-    """A size, or what is computed of sizes, as an element of a kind of integer."""
+    """Return a size, or a formula of sizes, as an element of an integer type."""
     if isinstance(size, int):
         return number(size, scalar)
     return SizeValue(size) if scalar is Scalar.I64 else Convert(SizeValue(size), scalar)
 
 
 def number(value: float, scalar: Scalar) -> Number:
-    """A known number of a kind."""
+    """Return a constant number of a scalar type."""
     return Number(value if scalar.is_float else int(value), scalar)

@@ -1,4 +1,4 @@
-"""Operators that move elements: other shapes, orders, pieces."""
+"""Lowers operators that move elements: other shapes, orders, pieces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ortpkg.codegen.lowering.lowering_scope import (
 )
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -33,18 +33,18 @@ from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.size_operations import larger, smaller
 
-#: Longer steps are cut to this, since no axis has as many elements and products could overflow.
+#: Longest step of Slice; longer ones are cut, since axes are shorter and products could overflow.
 _MOST_STEP = 1 << 31
 
 
 def axis_of(node: Node, rank: int, *, default: int = 0) -> int:
-    """The attribute ``axis``, counted from the front."""
+    """Return the attribute ``axis``, counted from the front."""
     return counted_axis(int(attribute(node, "axis", default)), rank)
 
 
 @lowers("Flatten", "Unsqueeze")
 def lower_flatten(scope: LoweringScope, node: Node) -> None:
-    """The same elements under another shape, which inference found."""
+    """Lower to the same elements under the inferred shape."""
     if len(node.inputs) > 1:
         scope.numbers(node.inputs[1], "axes")
     scope.alias(scope.tensor(node.outputs[0]), scope.tensor(node.inputs[0]))
@@ -52,13 +52,13 @@ def lower_flatten(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Reshape")
 def lower_reshape(scope: LoweringScope, node: Node) -> None:
-    """The same elements under another shape, which inference found.
+    """Lower to the same elements under the inferred shape.
 
     Inference assumes that no computed size is -1, nor 0 where 0 means "as in the input", and that
     the size left open by -1 follows from sizes that are not 0. Runs check these assumptions.
     """
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    # A shape that the model declares is not what the target says in a run.
+    # The target's sizes in a run may differ from the shape that the model declares.
     requested = scope.sizes(node.inputs[1], "target's sizes") if len(node.inputs) > 1 else ()
     keeps_zero = bool(attribute(node, "allowzero", 0))
     if len(requested) == len(output.shape):
@@ -76,7 +76,7 @@ def lower_reshape(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Squeeze")
 def lower_squeeze(scope: LoweringScope, node: Node) -> None:
-    """The same elements without the squeezed axes; runs check that these have size 1."""
+    """Lower to the same elements without the squeezed axes; runs check that these have size 1."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     axes: Sequence[int] = tuple(attribute(node, "axes", ()))
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -88,19 +88,19 @@ def lower_squeeze(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Transpose")
 def lower_transpose(scope: LoweringScope, node: Node) -> None:
-    """Axes in another order."""
+    """Lower to axes in another order."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     order = tuple(attribute(node, "perm", tuple(reversed(range(rank)))))
     if sorted(order) != list(range(rank)):
         raise NotLoweredError("its order has not each axis once")
-    places = tuple(along(order.index(dimension)) for dimension in range(rank))
-    scope.map(output, Read(source, places))
+    coordinates = tuple(along(order.index(dimension)) for dimension in range(rank))
+    scope.map(output, Read(source, coordinates))
 
 
 @lowers("Expand")
 def lower_expand(scope: LoweringScope, node: Node) -> None:
-    """Broadcast to a shape; runs check that each requested size is 1 or that of the output."""
+    """Lower to a broadcast; runs check that each requested size is 1 or that of the output."""
     output = scope.tensor(node.outputs[0])
     requested = scope.sizes(node.inputs[1], "target's sizes")
     for size, output_size in zip(reversed(requested), reversed(output.shape), strict=False):
@@ -111,7 +111,7 @@ def lower_expand(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Concat")
 def lower_concat(scope: LoweringScope, node: Node) -> None:
-    """One piece after the other: a map for each."""
+    """Lower to one map for each piece."""
     output = scope.tensor(node.outputs[0])
     axis = axis_of(node, len(output.shape))
     offset: Size = 0
@@ -124,7 +124,7 @@ def lower_concat(scope: LoweringScope, node: Node) -> None:
 def add_piece(
     scope: LoweringScope, output: Tensor, piece: Tensor, value: Element, axis: int, offset: Size
 ) -> None:
-    """Fills a part of ``output`` with what is made of a piece; their other sizes are the same."""
+    """Fill a part of ``output`` from a piece, after checks that their other sizes are equal."""
     for dimension, (size, wanted) in enumerate(zip(piece.shape, output.shape, strict=True)):
         if dimension != axis:
             scope.require_equal(size, wanted)
@@ -139,17 +139,17 @@ def write_piece(
     axis: int,
     offset: Size,
 ) -> None:
-    """Fills a part of ``output`` that begins at ``offset`` along one dimension."""
-    places = tuple(
-        Place(((dimension, 1),), offset if dimension == axis else 0)
+    """Fill the part of ``output`` that begins at ``offset`` along one dimension."""
+    coordinates = tuple(
+        Coordinate(((dimension, 1),), offset if dimension == axis else 0)
         for dimension in range(len(axes))
     )
-    scope.emit(Map(output=output, axes=tuple(axes), value=value, places=places))
+    scope.emit(Map(output=output, axes=tuple(axes), value=value, coordinates=coordinates))
 
 
 @lowers("Split")
 def lower_split(scope: LoweringScope, node: Node) -> None:
-    """Pieces one after the other."""
+    """Lower to one map for each piece."""
     source = scope.tensor(node.inputs[0])
     axis = axis_of(node, len(source.shape))
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -159,28 +159,28 @@ def lower_split(scope: LoweringScope, node: Node) -> None:
         if not name:
             raise NotLoweredError("one of its outputs is left out")
         piece = scope.tensor(name)
-        places = tuple(
-            Place(((dimension, 1),), offset if dimension == axis else 0)
+        coordinates = tuple(
+            Coordinate(((dimension, 1),), offset if dimension == axis else 0)
             for dimension in range(len(piece.shape))
         )
-        scope.map(piece, Read(source, places))
+        scope.map(piece, Read(source, coordinates))
         offset = offset + piece.shape[axis]
     scope.require_equal(offset, source.shape[axis])
 
 
 @lowers("Slice")
 def lower_slice(scope: LoweringScope, node: Node) -> None:
-    """A part of each axis, from a known start in known steps."""
+    """Lower to a part of each axis, with a known start and known steps."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     starts, axes, steps = _slice_parameters(scope, node, rank)
-    places = [along(dimension) for dimension in range(rank)]
+    coordinates = [along(dimension) for dimension in range(rank)]
     for start, axis, step in zip(starts, axes, steps, strict=True):
         size = source.shape[axis]
         step = max(-_MOST_STEP, min(step, _MOST_STEP))
-        first = _first_taken(start, size, step)
-        places[axis] = Place(((axis, step),), first)
-    scope.map(output, Read(source, tuple(places)))
+        first = _first_index(start, size, step)
+        coordinates[axis] = Coordinate(((axis, step),), first)
+    scope.map(output, Read(source, tuple(coordinates)))
 
 
 def _slice_parameters(
@@ -200,8 +200,8 @@ def _slice_parameters(
     return starts, [counted_axis(axis, rank) for axis in axes], steps
 
 
-def _first_taken(start: Size, size: Size, step: int) -> Size:
-    """The place of the first element: within the axis, as ONNX clamps starts."""
+def _first_index(start: Size, size: Size, step: int) -> Size:
+    """Return the index of the first element, clamped to the axis as ONNX defines it."""
     if isinstance(start, int) and isinstance(size, int):
         counted = start + size if start < 0 else start
         return min(max(counted, 0), size if step > 0 else size - 1)
@@ -216,7 +216,7 @@ def _first_taken(start: Size, size: Size, step: int) -> Size:
 
 @lowers("Pad")
 def lower_pad(scope: LoweringScope, node: Node) -> None:
-    """Elements around the tensor: one number, or what is at its edges again."""
+    """Lower to elements around the tensor: one number, or elements of the tensor again."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     inputs = [*node.inputs, "", "", ""]
@@ -226,13 +226,13 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
     before = [0] * rank
     if len(pads) != 2 * len(axes):
         raise NotLoweredError("it has not two pads for each axis")
-    for place, axis in enumerate(counted_axis(each, rank) for each in axes):
-        before[axis] = pads[place]
-        if pads[place] < 0 or pads[place + len(axes)] < 0:
+    for index, axis in enumerate(counted_axis(axis_attribute, rank) for axis_attribute in axes):
+        before[axis] = pads[index]
+        if pads[index] < 0 or pads[index + len(axes)] < 0:
             raise NotLoweredError("it takes elements away")
     mode = attribute(node, "mode", "constant")
     if mode != "constant":
-        scope.map(output, Read(source, tuple(_at_edges(source, output, before, mode))))
+        scope.map(output, Read(source, tuple(_padded_coordinates(source, output, before, mode))))
         return
     if not is_input:
         value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
@@ -241,12 +241,16 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
     else:
         value = number(0, source.scalar)
     scope.map(output, value)
-    places = tuple(Place(((axis, 1),), before[axis]) for axis in range(rank))
-    scope.emit(Map(output=output, axes=source.shape, value=identity_read(source), places=places))
+    coordinates = tuple(Coordinate(((axis, 1),), before[axis]) for axis in range(rank))
+    scope.emit(
+        Map(output=output, axes=source.shape, value=identity_read(source), coordinates=coordinates)
+    )
 
 
-def _at_edges(source: Tensor, output: Tensor, before: Sequence[int], mode: str) -> Iterator[Place]:
-    """Where the elements around a tensor come from, for each of its dimensions."""
+def _padded_coordinates(
+    source: Tensor, output: Tensor, before: Sequence[int], mode: str
+) -> Iterator[Coordinate]:
+    """Yield for each dimension the source coordinate of an element of the padded tensor."""
     if mode not in {"edge", "reflect", "wrap"}:
         raise NotLoweredError(f"it pads by {mode}")
     for axis, (first, size, wide) in enumerate(
@@ -257,7 +261,7 @@ def _at_edges(source: Tensor, output: Tensor, before: Sequence[int], mode: str) 
             continue
         last: Element = SizeValue(size - 1)
         at: Element = Call(Function.SUB, (Position(axis), number(first, Scalar.I64)))
-        if mode != "edge":  # it repeats: there and back again, or from the start
+        if mode != "edge":  # periodic: "reflect" runs there and back, "wrap" restarts
             period = SizeValue(size if mode == "wrap" else 2 * size - 2)
             rest = Call(Function.REM, (at, period))
             at = Call(Function.REM, (Call(Function.ADD, (rest, period)), period))
@@ -265,12 +269,12 @@ def _at_edges(source: Tensor, output: Tensor, before: Sequence[int], mode: str) 
             from_end = Call(Function.ABS, (Call(Function.SUB, (last, at)),))
             at = Call(Function.SUB, (last, from_end))
         within = Call(Function.MAX, (Call(Function.MIN, (at, last)), number(0, Scalar.I64)))
-        yield Place(value=within)
+        yield Coordinate(value=within)
 
 
 @lowers("DepthToSpace", "SpaceToDepth")
 def lower_depth_to_space(scope: LoweringScope, node: Node) -> None:
-    """Blocks of channels to blocks of pixels, and back."""
+    """Lower blocks of channels to blocks of pixels, and the reverse."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     block = int(attribute(node, "blocksize", 1))
     to_space = node.op_type == "DepthToSpace"
@@ -299,14 +303,14 @@ def lower_depth_to_space(scope: LoweringScope, node: Node) -> None:
         scope.alias(output, wide_view)
     else:
         scope.alias(wide_view, source)
-        places = tuple(along(order.index(axis)) for axis in range(6))
-        scope.map(deep_view, Read(wide_view, places))
+        coordinates = tuple(along(order.index(axis)) for axis in range(6))
+        scope.map(deep_view, Read(wide_view, coordinates))
         scope.alias(output, deep_view)
 
 
 @lowers("Trilu")
 def lower_trilu(scope: LoweringScope, node: Node) -> None:
-    """The upper or lower triangle, 0 elsewhere."""
+    """Lower to the upper or lower triangle, 0 elsewhere."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     if rank < 2:
@@ -315,7 +319,7 @@ def lower_trilu(scope: LoweringScope, node: Node) -> None:
     diagonal = scope.broadcast(inputs[1], ()) if inputs[1] else number(0, Scalar.I64)
     row, column = Position(rank - 2), Position(rank - 1)
     is_upper = bool(attribute(node, "upper", 1))
-    distance = Call(Function.SUB, (column, row))  # row + diagonal may pass 64 bits
+    distance = Call(Function.SUB, (column, row))  # row + diagonal may overflow 64 bits
     is_kept = Call(Function.GE if is_upper else Function.LE, (distance, diagonal))
     chosen = Call(Function.SELECT, (is_kept, identity_read(source), number(0, source.scalar)))
     scope.map(output, chosen)
@@ -323,7 +327,7 @@ def lower_trilu(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Range")
 def lower_range(scope: LoweringScope, node: Node) -> None:
-    """Numbers from a start on in equal steps."""
+    """Lower to start + position * step."""
     output = scope.tensor(node.outputs[0])
     start, step = (widened(scope.broadcast(node.inputs[slot], ())) for slot in (0, 2))
     count = as_kind(Position(0), scalar_of(step))
@@ -333,7 +337,7 @@ def lower_range(scope: LoweringScope, node: Node) -> None:
 
 @lowers("ConstantOfShape")
 def lower_constant_of_shape(scope: LoweringScope, node: Node) -> None:
-    """One number everywhere."""
+    """Lower to the same number in every element."""
     output = scope.tensor(node.outputs[0])
     for size in output.shape:
         scope.require_not_negative(size)
@@ -344,7 +348,7 @@ def lower_constant_of_shape(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Tile")
 def lower_tile(scope: LoweringScope, node: Node) -> None:
-    """The tensor again and again, where sizes and repeats are known."""
+    """Lower to repetitions of the tensor, if sizes and repeats are known."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     repeats = scope.sizes(node.inputs[1], "repeats")
     if len(repeats) != len(source.shape):
@@ -352,6 +356,6 @@ def lower_tile(scope: LoweringScope, node: Node) -> None:
     # as (repeat, size) pairs: a broadcast, then an alias
     shape = [size for pair in zip(repeats, source.shape, strict=True) for size in pair]
     spread = scope.temporary(source.scalar, shape, "repeats")
-    places = tuple(along(2 * dimension + 1) for dimension in range(len(source.shape)))
-    scope.map(spread, Read(source, places))
+    coordinates = tuple(along(2 * dimension + 1) for dimension in range(len(source.shape)))
+    scope.map(spread, Read(source, coordinates))
     scope.alias(output, spread)

@@ -1,4 +1,4 @@
-"""All operators that are compiled, and what each is lowered by."""
+"""Table of all compiled operators with the functions that lower them."""
 
 from __future__ import annotations
 
@@ -53,22 +53,23 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
 )
 
 
-def lower_graph(graph: Graph, known: Mapping[str, Knowledge], name: str) -> TensorProgram:
-    """A partition's graph as a program.
+def lower_graph(graph: Graph, knowledge: Mapping[str, Knowledge], name: str) -> TensorProgram:
+    """Return the program of a partition's graph.
 
     Args:
-        graph: of nodes that are lowered.
-        known: what inference found of its values, elements of small tensors among it.
-        name: of the partition.
+        graph: a graph whose nodes can be lowered.
+        knowledge: inferred types, shapes and elements of its values.
+        name: name of the partition.
 
-    Raises NotLoweredError where a node cannot be lowered.
+    Raises:
+        NotLoweredError: if a node cannot be lowered.
     """
-    scope = LoweringScope(graph, known)
+    scope = LoweringScope(graph, knowledge)
     for index in topological_order(graph):
         lower_node(scope, graph.node(index))
     return scope.program(name)
 
 
 def lower_node(scope: LoweringScope, node: Node) -> None:
-    """Adds a node's operations. NotLoweredError says why that cannot be."""
+    """Add a node's operations; NotLoweredError tells why that is impossible."""
     scope.lower(node, LOWERINGS.get((node.domain, node.op_type)))

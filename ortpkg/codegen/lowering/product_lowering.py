@@ -1,4 +1,4 @@
-"""Operators that are matrix products."""
+"""Lowers operators that are matrix products."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ortpkg.codegen.lowering.lowering_scope import (
 )
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
     Made,
-    Place,
     Read,
     Tensor,
     along,
@@ -34,13 +34,13 @@ _BYTES = frozenset({Scalar.U8, Scalar.I8})
 
 @lowers("MatMul")
 def lower_matmul(scope: LoweringScope, node: Node) -> None:
-    """Products of matrices, broadcast over batches; vectors are matrices of one row or column."""
+    """Lower to products broadcast over batches; vectors are matrices of one row or column."""
     make_product(scope, node, scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1]))
 
 
 @lowers("FusedMatMul", domain=MICROSOFT_DOMAIN)
 def lower_fused_matmul(scope: LoweringScope, node: Node) -> None:
-    """Products of transposed matrices, times a number."""
+    """Lower to a product of matrices, transposed or not, times a number."""
     if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
         raise NotLoweredError("it transposes batches")
     left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
@@ -57,7 +57,7 @@ def lower_fused_matmul(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Gemm")
 def lower_gemm(scope: LoweringScope, node: Node) -> None:
-    """alpha * A * B + beta * C, with A and B transposed or not."""
+    """Lower to alpha * A * B + beta * C, with A and B transposed or not."""
     left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     value: Element = _scaled(Made(Scalar.F32), float(attribute(node, "alpha", 1.0)))
     beta = float(attribute(node, "beta", 1.0))
@@ -88,12 +88,15 @@ def make_product(
     zeros: tuple[Element | None, Element | None] = (None, None),
     epilogue: Element | None = None,
 ) -> None:
-    """The product of two tensors as the node's first output.
+    """Write the product of two tensors to the node's first output.
 
     Args:
-        left, right: both of floats, or both of bytes, whose sums are i32.
-        zeros: zero points of the sides, of bytes.
-        epilogue: over the axes of a result with at least two dimensions.
+        scope: the partition.
+        node: the node.
+        left, right: both floats, or both bytes, whose sums are i32.
+        is_transposed: True for each side that is transposed.
+        zeros: zero points of the sides, for bytes.
+        epilogue: expression over the axes of a result with at least two dimensions.
     """
     sums = _sums_of(left, right, zeros)
     output = scope.tensor(node.outputs[0])
@@ -103,7 +106,7 @@ def make_product(
     batch = batch_of(output, left, right)
     for shape in (left_shape[:-2], right_shape[:-2]):
         for size, wide in zip(shape[::-1], batch[::-1], strict=False):
-            scope.stands_still(size, wide)
+            scope.is_repeated(size, wide)
     made = output
     if len(batch) + 2 != len(output.shape):
         made = scope.temporary(output.scalar, (*batch, m, n), "product")
@@ -127,7 +130,7 @@ def make_product(
 
 
 def _sums_of(left: Tensor, right: Tensor, zeros: tuple[Element | None, Element | None]) -> Scalar:
-    """The kind of a product's sums."""
+    """Return the scalar type of a product's sums."""
     kinds = {left.scalar, right.scalar}
     if kinds <= _FLOATS:
         return Scalar.F32
@@ -140,7 +143,7 @@ def _sums_of(left: Tensor, right: Tensor, zeros: tuple[Element | None, Element |
 
 
 def matrix_shapes(left: Tensor, right: Tensor) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
-    """The shapes of two factors, vectors as matrices of one row or one column."""
+    """Return the shapes of two factors, vectors as matrices of one row or one column."""
     return (
         (1, *left.shape) if len(left.shape) == 1 else left.shape,
         (*right.shape, 1) if len(right.shape) == 1 else right.shape,
@@ -150,7 +153,7 @@ def matrix_shapes(left: Tensor, right: Tensor) -> tuple[tuple[Size, ...], tuple[
 def matrix_sizes(
     left: Tensor, right: Tensor, is_transposed: tuple[bool, bool]
 ) -> tuple[Size, Size, Size, Size]:
-    """The numbers of rows and columns of a product; columns of the left side, rows of the right."""
+    """Return rows and columns of a product, columns of the left side, rows of the right one."""
     left_shape, right_shape = matrix_shapes(left, right)
     m, k = _matrix(left_shape, is_transposed[0])
     other_k, n = _matrix(right_shape, is_transposed[1])
@@ -163,7 +166,7 @@ def _matrix(shape: Sequence[Size], is_transposed: bool) -> tuple[Size, Size]:
 
 
 def batch_of(output: Tensor, left: Tensor, right: Tensor) -> tuple[Size, ...]:
-    """The sizes before the last two of the output, which vectors do not have."""
+    """Return the output's sizes before the matrix dimensions, which vectors do not have."""
     missing = (len(left.shape) == 1) + (len(right.shape) == 1)
     return output.shape[: len(output.shape) - 2 + missing]
 
@@ -171,18 +174,23 @@ def batch_of(output: Tensor, left: Tensor, right: Tensor) -> tuple[Size, ...]:
 def matrix_read(
     tensor: Tensor, shape: Sequence[Size], batch: int, is_transposed: bool, *, is_row: bool
 ) -> Element:
-    """An operand's element at (batch..., row, column) of its matrix.
+    """Return an operand's element at (batch..., row, column) of its matrix.
 
-    ``shape``: that of the tensor, with the size of 1 that makes a vector a matrix; a row vector's
-    stands before it (``is_row``), a column's behind.
+    Args:
+        tensor: the operand.
+        shape: its shape as a matrix; a vector has an added size of 1.
+        batch: number of batch axes.
+        is_transposed: True if rows and columns are swapped.
+        is_row: True if a vector is a row.
     """
     rank = len(shape) - 2
     first = batch - rank
-    places = [
-        Place() if shape[dimension] == 1 else along(first + dimension) for dimension in range(rank)
+    coordinates = [
+        Coordinate() if shape[dimension] == 1 else along(first + dimension)
+        for dimension in range(rank)
     ]
     rows, columns = along(batch), along(batch + 1)
-    places += [columns, rows] if is_transposed else [rows, columns]
+    coordinates += [columns, rows] if is_transposed else [rows, columns]
     if len(tensor.shape) == 1:
-        places = [places[1] if is_row else places[0]]
-    return widened(Read(tensor, tuple(places)))
+        coordinates = [coordinates[1] if is_row else coordinates[0]]
+    return widened(Read(tensor, tuple(coordinates)))

@@ -1,4 +1,4 @@
-"""Convolutions of quantized tensors."""
+"""Lowers convolutions of quantized tensors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _CHANNELS = 1
 
 @lowers("ConvInteger")
 def lower_integer_convolution(scope: LoweringScope, node: Node) -> None:
-    """The exact sums, as i32."""
+    """Lower to the exact sums, as i32."""
     source, weights, source_zero, weights_zero = (*node.inputs, "", "")[:4]
     _convolve(scope, node, (source, source_zero), (weights, weights_zero), None)
 
 
 @lowers("QLinearConv")
 def lower_quantized_convolution(scope: LoweringScope, node: Node) -> None:
-    """Codes, with a bias of the sums' scale."""
+    """Lower to sums plus a bias of the sums' scale, requantized to codes."""
     source, source_scale, source_zero, weights, weights_scale, weights_zero, scale, zero, bias = (
         *node.inputs,
         "",
@@ -49,13 +49,13 @@ def _convolve(
     weights_names: tuple[str, str],
     epilogue: Element | None,
 ) -> None:
-    """A convolution of codes and their zero points, both by name."""
+    """Emit a convolution of codes and their zero points, both by name."""
     output = scope.tensor(node.outputs[0])
     groups = int(attribute(node, "group", 1))
     source, weights = (scope.tensor(name) for name, _ in (source_names, weights_names))
     if not {source.scalar, weights.scalar} <= BYTES:
         raise NotLoweredError("its codes are not of 8 bits")
-    kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
+    kernel = tuple(size for size in weights.shape[2:] if isinstance(size, int))
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
     check_channels(source, weights, output, groups)

@@ -1,4 +1,4 @@
-"""Operators that quantize and dequantize, and elementwise ones between quantized tensors."""
+"""Lowers quantization, dequantization, and elementwise operators on quantized tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     number,
 )
 from ortpkg.codegen.lowering.moving_lowering import add_piece, axis_of
-from ortpkg.codegen.lowering.quantized_elements import code_of, given, parameter, real_number
+from ortpkg.codegen.lowering.quantized_elements import code_of, parameter, real_number, required
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
@@ -40,7 +40,7 @@ _MOST_CODE = 255
 @lowers("DequantizeLinear")
 @lowers("DequantizeLinear", domain=MICROSOFT_DOMAIN)
 def lower_dequantize(scope: LoweringScope, node: Node) -> None:
-    """(x - zero point) * scale, in f32."""
+    """Lower to (x - zero point) * scale, in f32."""
     source = scope.tensor(node.inputs[0])
     scale, zero = _linear_parameters(scope, node, source)
     finish(scope, node, real_number(identity_read(source), scale, zero))
@@ -49,7 +49,7 @@ def lower_dequantize(scope: LoweringScope, node: Node) -> None:
 @lowers("QuantizeLinear")
 @lowers("QuantizeLinear", domain=MICROSOFT_DOMAIN)
 def lower_quantize(scope: LoweringScope, node: Node) -> None:
-    """The codes of numbers."""
+    """Lower to the codes of numbers."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     scale, zero = _linear_parameters(scope, node, source)
     if {source.scalar, scalar_of(scale)} != {Scalar.F32}:
@@ -63,7 +63,7 @@ def lower_quantize(scope: LoweringScope, node: Node) -> None:
 def _linear_parameters(
     scope: LoweringScope, node: Node, source: Tensor
 ) -> tuple[Element, Element | None]:
-    """The scale and the zero point over the axes of what is quantized or dequantized."""
+    """Return scale and zero point over the axes of the quantized or dequantized tensor."""
     if attribute(node, "block_size", 0):
         raise NotLoweredError("its scales are of blocks")
     axis, rank = int(attribute(node, "axis", _DEFAULT_AXIS)), len(source.shape)
@@ -71,7 +71,7 @@ def _linear_parameters(
     if -rank <= axis < rank:
         sizes = {axis % rank: source.shape[axis]}
     names = (*node.inputs, "")
-    return given(parameter(scope, names[1], sizes)), parameter(scope, names[2], sizes)
+    return required(parameter(scope, names[1], sizes)), parameter(scope, names[2], sizes)
 
 
 # --- dynamic --------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _linear_parameters(
 
 @lowers("DynamicQuantizeLinear")
 def lower_dynamic_quantize(scope: LoweringScope, node: Node) -> None:
-    """Codes of 8 bits with the scale and the zero point that cover all numbers, and 0."""
+    """Lower to codes of 8 bits, with a scale and a zero point that cover all numbers and 0."""
     codes, scale, zero = (scope.tensor(name) for name in node.outputs)
     quantize_dynamically(scope, scope.tensor(node.inputs[0]), codes, scale, zero)
 
@@ -87,7 +87,7 @@ def lower_dynamic_quantize(scope: LoweringScope, node: Node) -> None:
 def quantize_dynamically(
     scope: LoweringScope, source: Tensor, codes: Tensor, scale: Tensor, zero: Tensor
 ) -> None:
-    """Makes the u8 codes of a tensor, their scale and their zero point, both of the shape ()."""
+    """Write the u8 codes of a tensor, their scale and their zero point, both of the shape ()."""
     if source.scalar is not Scalar.F32:
         raise NotLoweredError("numbers are quantized as float32 alone")
     most = _bound(scope, source, Combiner.MAX, Function.MAX)
@@ -103,7 +103,7 @@ def quantize_dynamically(
 
 
 def _bound(scope: LoweringScope, source: Tensor, combiner: Combiner, function: Function) -> Tensor:
-    """The greatest or the least element of a tensor, or 0 where that is beyond."""
+    """Return the greatest element or 0, or the least element or 0."""
     bound = scope.temporary(Scalar.F32, (), combiner.value)
     scope.emit(
         Reduce(
@@ -123,16 +123,16 @@ def _bound(scope: LoweringScope, source: Tensor, combiner: Combiner, function: F
 
 @lowers("QLinearAdd", "QLinearMul", domain=MICROSOFT_DOMAIN)
 def lower_quantized_binary(scope: LoweringScope, node: Node) -> None:
-    """Sums and products of quantized tensors, with known scales.
+    """Lower sums and products of quantized tensors, with constant scales.
 
-    Each code is brought to its number, of the output's scale, by one product and one sum.
+    A product and a sum turn each code into its number in units of the output's scale.
     """
     output = scope.tensor(node.outputs[0])
     left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = (
         *node.inputs,
         "",
     )[:8]
-    over = np.float32(_known(scope, scale))
+    over = np.float32(_constant_number(scope, scale))
     is_sum = node.op_type == "QLinearAdd"
     first = _line(scope, (left, left_scale, left_zero), over, output.shape)
     factor = over if is_sum else np.float32(1)
@@ -144,10 +144,10 @@ def lower_quantized_binary(scope: LoweringScope, node: Node) -> None:
 def _line(
     scope: LoweringScope, names: tuple[str, str, str], over: np.float32, shape: Sequence[Size]
 ) -> Element:
-    """factor * code + shift: what the code stands for, divided by ``over``."""
+    """Return factor * code + shift: the code's number, divided by ``over``."""
     value, scale, zero = names
-    factor = np.float32(_known(scope, scale)) / over
-    shift = -factor * np.float32(_known(scope, zero) if zero else 0)
+    factor = np.float32(_constant_number(scope, scale)) / over
+    shift = -factor * np.float32(_constant_number(scope, zero) if zero else 0)
     line: Element = Call(
         Function.MUL,
         (Convert(scope.broadcast(value, shape), Scalar.F32), number(float(factor), Scalar.F32)),
@@ -157,8 +157,8 @@ def _line(
     return line
 
 
-def _known(scope: LoweringScope, name: str) -> float:
-    """A scale or a zero point that is one known number. NotLoweredError where it is not."""
+def _constant_number(scope: LoweringScope, name: str) -> float:
+    """Return a scale or a zero point that is one constant; NotLoweredError if it is not."""
     constant = scope.constant(name)
     if constant is None or constant.size != 1:
         raise NotLoweredError("its scales or zero points are known only when it runs")
@@ -167,24 +167,24 @@ def _known(scope: LoweringScope, name: str) -> float:
 
 @lowers("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT_DOMAIN)
 def lower_quantized_activation(scope: LoweringScope, node: Node) -> None:
-    """An activation of what codes stand for, as codes with a scale of their own."""
+    """Lower to an activation of dequantized codes, quantized with another scale."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     names = (*node.inputs[1:], "")[:4]
     scale, zero, over, point = (parameter(scope, name, {}) for name in names)
-    value = real_number(identity_read(source), given(scale), zero)
+    value = real_number(identity_read(source), required(scale), zero)
     if node.op_type == "QLinearSigmoid":
         value = f32(Function.SIGMOID, value)
     else:
         formula, alpha, beta = ACTIVATIONS["LeakyRelu"]
         value = formula(value, float(attribute(node, "alpha", alpha)), beta)
-    scope.map(output, code_of(f32(Function.DIV, value, given(over)), point, output.scalar))
+    scope.map(output, code_of(f32(Function.DIV, value, required(over)), point, output.scalar))
 
 
 @lowers("QLinearConcat", domain=MICROSOFT_DOMAIN)
 def lower_quantized_concat(scope: LoweringScope, node: Node) -> None:
-    """One piece after the other, each brought to the scale of the output; a map for each.
+    """Lower to one map for each piece, requantized with the output's scale.
 
-    Pieces that have the scale and the zero point of the output are copied.
+    Pieces with the output's scale and zero point are copied.
     """
     output = scope.tensor(node.outputs[0])
     axis = axis_of(node, len(output.shape))
@@ -193,10 +193,10 @@ def lower_quantized_concat(scope: LoweringScope, node: Node) -> None:
     for index in range(2, len(node.inputs), 3):
         name, *names = node.inputs[index : index + 3]
         piece = scope.tensor(name)
-        scale, zero = (parameter(scope, each, {}) for each in names)
+        scale, zero = (parameter(scope, parameter_name, {}) for parameter_name in names)
         value: Element = identity_read(piece)
         if (scale, zero, piece.scalar) != (over, point, output.scalar):
-            real = real_number(value, given(scale), zero)
-            value = code_of(f32(Function.DIV, real, given(over)), point, output.scalar)
+            real = real_number(value, required(scale), zero)
+            value = code_of(f32(Function.DIV, real, required(over)), point, output.scalar)
         add_piece(scope, output, piece, value, axis, offset)
         offset = offset + piece.shape[axis]

@@ -1,4 +1,4 @@
-"""Operators that multiply quantized matrices."""
+"""Lowers operators that multiply quantized matrices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.codegen.lowering.elementwise_lowering import widened
 from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, attribute, number
 from ortpkg.codegen.lowering.product_lowering import make_product, matrix_sizes
-from ortpkg.codegen.lowering.quantized_elements import code_of, given, parameter
+from ortpkg.codegen.lowering.quantized_elements import code_of, parameter, required
 from ortpkg.codegen.lowering.quantized_lowering import quantize_dynamically
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
@@ -34,7 +34,7 @@ _SUMS = Convert(Made(Scalar.I32), Scalar.F32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axes:
-    """Where scales and zero points of rows and columns vary: axis → its size."""
+    """Axes along which parameters of rows and of columns may vary: axis → its size."""
 
     rows: Mapping[int, Size]
     columns: Mapping[int, Size]
@@ -49,7 +49,7 @@ def _axes_of(left: Tensor, right: Tensor, *, transposed: tuple[bool, bool] = (Fa
 
 @lowers("MatMulInteger")
 def lower_matmul_integer(scope: LoweringScope, node: Node) -> None:
-    """The exact sums, as i32."""
+    """Lower to the exact sums, as i32."""
     left, right, left_zero, right_zero = (*node.inputs, "", "")[:4]
     sides = scope.tensor(left), scope.tensor(right)
     axes = _axes_of(*sides)
@@ -63,7 +63,7 @@ def lower_matmul_integer(scope: LoweringScope, node: Node) -> None:
 
 @lowers("QLinearMatMul")
 def lower_quantized_matmul(scope: LoweringScope, node: Node) -> None:
-    """A quantized product of quantized matrices."""
+    """Lower to a product of quantized matrices, requantized."""
     left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = node.inputs
     sides, output = (scope.tensor(left), scope.tensor(right)), scope.tensor(node.outputs[0])
     axes = _axes_of(*sides)
@@ -80,7 +80,7 @@ def lower_quantized_matmul(scope: LoweringScope, node: Node) -> None:
 
 @lowers("MatMulIntegerToFloat", domain=MICROSOFT_DOMAIN)
 def lower_matmul_integer_to_float(scope: LoweringScope, node: Node) -> None:
-    """A product of quantized matrices in f32, with a bias."""
+    """Lower to a product of quantized matrices in f32, with a bias."""
     left, right, left_scale, right_scale, left_zero, right_zero, bias = (*node.inputs, "", "", "")[
         :7
     ]
@@ -98,7 +98,7 @@ def lower_matmul_integer_to_float(scope: LoweringScope, node: Node) -> None:
 
 @lowers("DynamicQuantizeMatMul", domain=MICROSOFT_DOMAIN)
 def lower_dynamic_quantize_matmul(scope: LoweringScope, node: Node) -> None:
-    """The left matrix is quantized over its range first, as by DynamicQuantizeLinear."""
+    """Lower to a product whose left matrix is quantized first, as by DynamicQuantizeLinear."""
     left, right_name, right_scale, right_zero, bias = (*node.inputs, "", "")[:5]
     source, right = scope.tensor(left), scope.tensor(right_name)
     codes = scope.temporary(Scalar.U8, source.shape, "codes")
@@ -107,7 +107,7 @@ def lower_dynamic_quantize_matmul(scope: LoweringScope, node: Node) -> None:
     quantize_dynamically(scope, source, codes, scale, zero)
     axes = _axes_of(source, right)
     factor = Call(
-        Function.MUL, (Read(scale, ()), given(parameter(scope, right_scale, axes.columns)))
+        Function.MUL, (Read(scale, ()), required(parameter(scope, right_scale, axes.columns)))
     )
     make_product(
         scope,
@@ -121,7 +121,7 @@ def lower_dynamic_quantize_matmul(scope: LoweringScope, node: Node) -> None:
 
 @lowers("QGemm", domain=MICROSOFT_DOMAIN)
 def lower_quantized_gemm(scope: LoweringScope, node: Node) -> None:
-    """alpha * A * B + C with a C of the product's scale; quantized where an output scale is."""
+    """Lower to alpha * A * B + C, C in the product's scale; quantized if given an output scale."""
     left, left_scale, left_zero, right, right_scale, right_zero, bias, scale, zero = (
         *node.inputs,
         *("",) * 3,
@@ -166,33 +166,36 @@ def combined_scale(
     *,
     alpha: float = 1.0,
 ) -> Element:
-    """What sums of products are multiplied by: alpha * left scale * right scale / output scale.
+    """Return the factor of sums of products: alpha * left scale * right scale / output scale.
 
-    Computed in f32, now where all is known and the left and the output scale are single numbers.
+    It is computed in f32, at compile time if all scales are constant and the left and output scales
+    single numbers.
 
     Args:
-        names: of the three scales; that of the output may be "".
+        scope: the partition.
+        names: names of the left, right and output scale; the last may be "".
         rows, columns: axis → its size, along which the left and the right scale may vary.
+        alpha: a further factor.
     """
     left_name, right_name, over_name = names
-    left, right = (given(parameter(scope, left_name, rows)),
-                   given(parameter(scope, right_name, columns)))  # fmt: skip
+    left, right = (required(parameter(scope, left_name, rows)),
+                   required(parameter(scope, right_name, columns)))  # fmt: skip
     over = parameter(scope, over_name, {})
     constants = [scope.constant(name) for name in names if name]
-    known = [each.astype(np.float32) for each in constants if each is not None]
-    if len(known) == len(constants) and known[0].size == 1:
-        made = np.float32(alpha) * known[0].reshape(()) * known[1]
+    scales = [constant.astype(np.float32) for constant in constants if constant is not None]
+    if len(scales) == len(constants) and scales[0].size == 1:
+        made = np.float32(alpha) * scales[0].reshape(()) * scales[1]
         if over is not None:
-            made = made / known[2].reshape(())
-        return _known_scale(scope, right_name, np.asarray(made, np.float32), right)
+            made = made / scales[2].reshape(())
+        return _constant_scale(scope, right_name, np.asarray(made, np.float32), right)
     factor: Element = Call(Function.MUL, (widened(left), widened(right)))
     if alpha != 1:
         factor = Call(Function.MUL, (number(alpha, Scalar.F32), factor))
     return factor if over is None else Call(Function.DIV, (factor, widened(over)))
 
 
-def _known_scale(scope: LoweringScope, name: str, value: Array, place: Element) -> Element:
+def _constant_scale(scope: LoweringScope, name: str, value: Array, original: Element) -> Element:
     if value.size == 1:
         return number(float(value.reshape(-1)[0]), Scalar.F32)
-    assert isinstance(place, Read)
-    return Read(scope.constant_tensor(f"{name} combined", value), place.places)
+    assert isinstance(original, Read)
+    return Read(scope.constant_tensor(f"{name} combined", value), original.coordinates)

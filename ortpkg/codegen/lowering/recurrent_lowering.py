@@ -1,4 +1,4 @@
-"""Recurrent layers: a product for the inputs of all steps, then the steps."""
+"""Lowers recurrent layers to a product for the inputs of all steps, and the steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ortpkg.codegen.lowering.lowering_scope import (
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
-    Place,
     Position,
     Read,
     Tensor,
@@ -33,7 +33,7 @@ from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
 
 _FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
-#: Of each direction, whether it runs backward.
+#: Name → True for each direction that runs backward.
 _DIRECTIONS: Mapping[str, tuple[bool, ...]] = {
     "forward": (False,),
     "reverse": (True,),
@@ -49,14 +49,14 @@ _ACTIVATIONS: Mapping[Cell, tuple[str, ...]] = {
 
 @lowers("RNN", "GRU", "LSTM")
 def lower_recurrent(scope: LoweringScope, node: Node) -> None:
-    """A layer in one direction or two, with initial states, lengths, clipping and peepholes."""
+    """Lower a layer of one or two directions, with initial states, lengths, clipping, peepholes."""
     layer = _layer_of(scope, node)
     inputs = _input_part(scope, layer)
     states = [
-        None if found is None else _state_read(found, layer)
-        for found in (_given(scope, node, 5), _given(scope, node, 6))
+        None if state is None else _state_read(state, layer)
+        for state in (_optional_input(scope, node, 5), _optional_input(scope, node, 6))
     ]
-    lengths, peepholes = _given(scope, node, 4), _given(scope, node, 7)
+    lengths, peepholes = _optional_input(scope, node, 4), _optional_input(scope, node, 7)
     if lengths is not None:
         _report_wrong_lengths(scope, lengths, layer)
     outputs = _outputs(scope, node, layer)
@@ -73,7 +73,9 @@ def lower_recurrent(scope: LoweringScope, node: Node) -> None:
             hidden=layer.hidden,
             inputs=inputs,
             recurrence=widened(
-                Read(layer.recurrence, (along(0), Place(((1, layer.hidden), (3, 1))), along(2)))
+                Read(
+                    layer.recurrence, (along(0), Coordinate(((1, layer.hidden), (3, 1))), along(2))
+                )
             ),
             late_bias=_bias_read(layer, 5 * layer.hidden, unit_axis=1) if is_late else None,
             initial=states[0],
@@ -88,7 +90,7 @@ def lower_recurrent(scope: LoweringScope, node: Node) -> None:
             ),
         )
     )
-    _turn_outputs(scope, node, layer, outputs)
+    _move_batch_first(scope, node, layer, outputs)
 
 
 def _report_wrong_lengths(scope: LoweringScope, lengths: Tensor, layer: _Layer) -> None:
@@ -109,10 +111,10 @@ def _report_wrong_lengths(scope: LoweringScope, lengths: Tensor, layer: _Layer) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
-    """A node's parameters and sizes.
+    """Parameters and sizes of a recurrent node.
 
     Attributes:
-        is_batch_first: whether the batch is the first dimension of inputs, outputs and states.
+        is_batch_first: True if the batch is the first dimension of inputs, outputs and states.
     """
 
     cell: Cell
@@ -128,17 +130,17 @@ class _Layer:
 
     @property
     def scalar(self) -> Scalar:
-        """Kind of the layer's inputs and outputs."""
+        """Scalar type of the layer's inputs and outputs."""
         return self.source.scalar
 
     @property
     def width(self) -> int:
-        """All gates' units."""
+        """Number of units of all gates."""
         return self.cell.gate_count * self.hidden
 
     @property
     def output_shape(self) -> tuple[Size, ...]:
-        """(steps, directions, batch, hidden)."""
+        """Sizes (steps, directions, batch, hidden)."""
         return (self.steps, len(self.backward), self.batch, self.hidden)
 
 
@@ -177,18 +179,18 @@ def _layer_of(scope: LoweringScope, node: Node) -> _Layer:
         source=source,
         weights=weights,
         recurrence=recurrence,
-        bias=_given(scope, node, 3),
+        bias=_optional_input(scope, node, 3),
     )
 
 
-def _given(scope: LoweringScope, node: Node, slot: int) -> Tensor | None:
-    """An input that may be left out."""
+def _optional_input(scope: LoweringScope, node: Node, slot: int) -> Tensor | None:
+    """Return an input's tensor, None if it is missing."""
     name = node.inputs[slot] if slot < len(node.inputs) else ""
     return scope.tensor(name) if name else None
 
 
 def _input_part(scope: LoweringScope, layer: _Layer) -> Tensor:
-    """The inputs' part of all gates of all steps, (directions, steps * batch, gates * hidden)."""
+    """Return the inputs' part of all gates, (directions, steps * batch, gates * hidden)."""
     source, features = layer.source, layer.source.shape[2]
     if layer.is_batch_first:
         turned = scope.temporary(source.scalar, (layer.steps, layer.batch, features), "turned")
@@ -214,7 +216,7 @@ def _input_part(scope: LoweringScope, layer: _Layer) -> Tensor:
 
 
 def _with_biases(layer: _Layer) -> Element | None:
-    """The product with all biases that are added to it and to nothing that comes later."""
+    """Return the product's epilogue: all biases except those that only later steps add."""
     if layer.bias is None:
         return None
     made = Call(Function.ADD, (Made(Scalar.F32), _bias_read(layer, 0, unit_axis=2)))
@@ -226,32 +228,32 @@ def _with_biases(layer: _Layer) -> Element | None:
 
 
 def _bias_read(layer: _Layer, first: int, *, unit_axis: int) -> Element:
-    """A bias, over axes of which the first is the direction."""
+    """Return a read of the bias, whose first axis is the direction."""
     if layer.bias is None or layer.bias.shape != (len(layer.backward), 2 * layer.width):
         raise NotLoweredError("the shape of its biases does not fit its weights")
-    return widened(Read(layer.bias, (along(0), Place(((unit_axis, 1),), first))))
+    return widened(Read(layer.bias, (along(0), Coordinate(((unit_axis, 1),), first))))
 
 
 def _state_read(state: Tensor, layer: _Layer) -> Element:
-    """An initial state over (direction, sequence, unit)."""
-    places = [along(0), along(1), along(2)]
+    """Return a read of an initial state, over (direction, sequence, unit)."""
+    coordinates = [along(0), along(1), along(2)]
     sizes: list[Size] = [len(layer.backward), layer.batch, layer.hidden]
     if layer.is_batch_first:
-        places[:2], sizes[:2] = places[1::-1], sizes[1::-1]
+        coordinates[:2], sizes[:2] = coordinates[1::-1], sizes[1::-1]
     if state.shape != tuple(sizes):
         raise NotLoweredError("the shape of its initial states does not fit its inputs")
-    return widened(Read(state, tuple(places)))
+    return widened(Read(state, tuple(coordinates)))
 
 
 def _peepholes(tensor: Tensor, hidden: int) -> tuple[Element, ...]:
-    """Those of the gates i, o and f."""
+    """Return the peepholes of the gates i, o and f."""
     return tuple(
-        widened(Read(tensor, (along(0), Place(((1, 1),), gate * hidden)))) for gate in range(3)
+        widened(Read(tensor, (along(0), Coordinate(((1, 1),), gate * hidden)))) for gate in range(3)
     )
 
 
 def _outputs(scope: LoweringScope, node: Node, layer: _Layer) -> list[Tensor | None]:
-    """What the steps write of the node's outputs, the batch behind steps and directions."""
+    """Return the tensors that the steps write, with the batch after steps and directions."""
     last = layer.output_shape[1:]
     made: list[Tensor | None] = []
     for slot, shape in enumerate((layer.output_shape, last, last)):
@@ -265,10 +267,10 @@ def _outputs(scope: LoweringScope, node: Node, layer: _Layer) -> list[Tensor | N
     return made
 
 
-def _turn_outputs(
+def _move_batch_first(
     scope: LoweringScope, node: Node, layer: _Layer, made: Sequence[Tensor | None]
 ) -> None:
-    """Puts the batch first where the layer has it so."""
+    """Write the outputs with the batch first, if the layer has that layout."""
     if not layer.is_batch_first:
         return
     orders = ((1, 2, 0, 3), (1, 0, 2), (1, 0, 2))

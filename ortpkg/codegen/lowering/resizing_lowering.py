@@ -1,6 +1,6 @@
-"""Resize and Upsample, axis by axis: by tables of positions and weights where sizes are known.
+"""Lowers Resize and Upsample, axis by axis, with tables of positions and weights.
 
-The tables are those of the engine's kernel. Axes of open sizes are repeated by whole factors alone.
+The engine's kernel computes the tables. Axes of unknown size can only be repeated by whole factors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.elementwise_lowering import as_kind, widened
-from ortpkg.codegen.lowering.gathering_lowering import gathered_place
+from ortpkg.codegen.lowering.gathering_lowering import gathered_coordinate
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     Array,
@@ -28,12 +28,11 @@ from ortpkg.kernels.resampling import AxisPlan, Sampler, plans_from_scales, plan
 from ortpkg.shapes.expressions import Size, terms_of
 
 _FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
-#: A table of a longer axis is not kept in a context.
+#: Longest output axis, since a context contains the axis's table.
 _MOST_OUTPUTS = 1 << 16
-#: So many neighbours are summed for one element; those of shrinking images with antialias may be
-#: more.
+#: Most neighbours summed for one element; shrinking with antialias may need more.
 _MOST_TAPS = 16
-#: Larger factors are not asked for.
+#: Largest factor for an axis of unknown size.
 _MOST_FACTOR = 64
 _OPEN_SIZES = "the sizes that it scales are known only when it runs"
 _TRIED_SIZES = (1, 2, 3, 7, 640)
@@ -41,7 +40,7 @@ _TRIED_SIZES = (1, 2, 3, 7, 640)
 
 @lowers("Resize", "Upsample")
 def lower_resize(scope: LoweringScope, node: Node) -> None:
-    """One map for each axis that changes, shrinking ones first."""
+    """Lower to one map for each axis that changes, shrinking axes first."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     try:
         sampler = Sampler.of(node, partial(attribute, node))
@@ -52,7 +51,7 @@ def lower_resize(scope: LoweringScope, node: Node) -> None:
         raise NotLoweredError("it crops")
     if sampler.mode != "nearest" and source.scalar not in _FLOATS:
         raise NotLoweredError("what lies between integers is not compiled")
-    if prod(each for each in source.shape if isinstance(each, int)) == 0:
+    if prod(size for size in source.shape if isinstance(size, int)) == 0:
         raise NotLoweredError("it resizes nothing")
     resized = _repeated(scope, node, source, output, sampler)
     for plan in sorted(plans, key=lambda plan: plan.output / plan.size):
@@ -63,13 +62,13 @@ def lower_resize(scope: LoweringScope, node: Node) -> None:
 
 
 def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPlan]:
-    """What becomes of each axis; those of open size stay as they are."""
+    """Return the plans of the axes; axes of unknown size stay as they are."""
     rank = len(source.shape)
-    sizes_name, scales_name = _given(node)
+    sizes_name, scales_name = _size_inputs(node)
     axes = _axes(node, rank)
-    known = [size if isinstance(size, int) else 1 for size in source.shape]
+    assumed_sizes = [size if isinstance(size, int) else 1 for size in source.shape]
     if not sizes_name:
-        plans = plans_from_scales(known, _scales(scope, node, scales_name), axes, ())
+        plans = plans_from_scales(assumed_sizes, _scales(scope, node, scales_name), axes, ())
         return [plan for plan in plans if isinstance(source.shape[plan.axis], int)]
     policy = str(attribute(node, "keep_aspect_ratio_policy", "stretch"))
     if policy != "stretch" and not all(isinstance(size, int) for size in source.shape):
@@ -77,15 +76,15 @@ def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPla
     sizes = list(scope.sizes(sizes_name, "sizes"))
     for at, axis in enumerate(axes):
         if not isinstance(source.shape[axis], int):
-            sizes[at] = known[axis]
+            sizes[at] = assumed_sizes[axis]
     numbers = [size for size in sizes if isinstance(size, int)]
     if len(numbers) < len(sizes):
         raise NotLoweredError("its sizes are known only when it runs")
-    return plans_from_sizes(known, numbers, axes, (), policy)
+    return plans_from_sizes(assumed_sizes, numbers, axes, (), policy)
 
 
-def _given(node: Node) -> tuple[str, str]:
-    """Return the names of the inputs with sizes and scales; "" for one that is left out."""
+def _size_inputs(node: Node) -> tuple[str, str]:
+    """Return the names of the inputs with sizes and scales; "" for a missing one."""
     inputs = [*node.inputs, "", "", ""]
     is_new = node.op_type == "Resize" and node.since_version >= 11
     return (inputs[3], inputs[2]) if is_new else ("", inputs[1])
@@ -98,9 +97,10 @@ def _axes(node: Node, rank: int) -> list[int]:
 def _repeated(
     scope: LoweringScope, node: Node, source: Tensor, output: Tensor, sampler: Sampler
 ) -> Tensor:
-    """The tensor with each axis of open size made larger by its factor.
+    """Return the tensor with each axis of unknown size repeated by its factor.
 
-    NotLoweredError where elements are not just repeated.
+    Raises:
+        NotLoweredError: if elements are not simply repeated.
     """
     factors = _open_factors(scope, node, source)
     if all(factor == 1 for factor in factors):
@@ -123,12 +123,13 @@ def _repeated(
 
 
 def _open_factors(scope: LoweringScope, node: Node, source: Tensor) -> list[int]:
-    """Return the factor by which each axis of open size grows; 1 for axes of known size.
+    """Return the factor by which each axis of unknown size grows; 1 for axes of known size.
 
-    NotLoweredError if a factor is not a whole number.
+    Raises:
+        NotLoweredError: if a factor is not a whole number.
     """
     rank = len(source.shape)
-    sizes_name, scales_name = _given(node)
+    sizes_name, scales_name = _size_inputs(node)
     factors = [1] * rank
     targets: Sequence[Size | float] = (
         scope.sizes(sizes_name, "sizes") if sizes_name else _scales(scope, node, scales_name)
@@ -154,7 +155,8 @@ def _ratio(size: Size, unit: Size) -> int:
 def _repeats(sampler: Sampler, factor: int) -> bool:
     """Return True if a whole factor repeats each element that many times, for every size.
 
-    The engine's tables answer for some sizes; positions depend on the place within a repeat alone.
+    It compares the engine's tables for some sizes; positions depend only on the position within a
+    repeat.
     """
     if factor == 1 or sampler.mode != "nearest" or factor > _MOST_FACTOR:
         return factor == 1
@@ -168,17 +170,21 @@ def _repeats(sampler: Sampler, factor: int) -> bool:
 
 def _scales(scope: LoweringScope, node: Node, name: str) -> list[float]:
     if node.op_type == "Upsample" and node.since_version < 9:
-        given = attribute(node, "scales", None)
-        sides = [float(attribute(node, each, 1.0)) for each in ("height_scale", "width_scale")]
-        return [1.0, 1.0, *sides] if given is None else [float(each) for each in given]
+        scales_attribute = attribute(node, "scales", None)
+        sides = [float(attribute(node, side, 1.0)) for side in ("height_scale", "width_scale")]
+        return (
+            [1.0, 1.0, *sides]
+            if scales_attribute is None
+            else [float(scale) for scale in scales_attribute]
+        )
     scales = scope.constant(name)
     if scales is None:
         raise NotLoweredError("its scales are known only when it runs")
-    return [float(each) for each in scales.reshape(-1)]
+    return [float(scale) for scale in scales.reshape(-1)]
 
 
 def _resampled(scope: LoweringScope, source: Tensor, plan: AxisPlan, sampler: Sampler) -> Tensor:
-    """The tensor with one axis resampled, of float32 where elements are summed."""
+    """Return the tensor with one axis resampled; as float32 if elements are summed."""
     if plan.output > _MOST_OUTPUTS:
         raise NotLoweredError(f"it makes {plan.output} elements on an axis")
     origins = sampler.origins(plan)
@@ -193,9 +199,9 @@ def _resampled(scope: LoweringScope, source: Tensor, plan: AxisPlan, sampler: Sa
     for tap in range(positions.shape[1]):
         table = scope.constant_tensor("positions", positions[:, tap].astype(np.int64))
         index = Read(table, (along(plan.axis),))
-        places = [along(dimension) for dimension in range(len(source.shape))]
-        places[plan.axis] = gathered_place(index, plan.size)
-        value: Element = Read(source, tuple(places))
+        coordinates = [along(dimension) for dimension in range(len(source.shape))]
+        coordinates[plan.axis] = gathered_coordinate(index, plan.size)
+        value: Element = Read(source, tuple(coordinates))
         if weights is not None:
             column = scope.constant_tensor("weights", weights[:, tap].astype(np.float32))
             value = Call(Function.MUL, (widened(value), Read(column, (along(plan.axis),))))

@@ -1,16 +1,16 @@
-"""RotaryEmbedding: pairs of features turned by the angle of their position."""
+"""Lowers RotaryEmbedding, which rotates pairs of features by the angle of their position."""
 
 from __future__ import annotations
 
 from ortpkg.codegen.lowering.attention_lowering import Heads, heads_of
-from ortpkg.codegen.lowering.gathering_lowering import gathered_place
+from ortpkg.codegen.lowering.gathering_lowering import gathered_coordinate
 from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Coordinate,
     Element,
     Function,
-    Place,
     Position,
     Read,
     Tensor,
@@ -24,14 +24,14 @@ from ortpkg.shapes.size_operations import divide_exactly
 
 @lowers("RotaryEmbedding")
 def lower_rotary_embedding(scope: LoweringScope, node: Node) -> None:
-    """Caches have a row for each position, or for each token where no positions are given."""
-    given = [*node.inputs, ""]
-    _rotate(scope, node, (given[1], given[2]), given[3])
+    """Lower ONNX's operator; caches have a row for each position, or token without positions."""
+    inputs = [*node.inputs, ""]
+    _rotate(scope, node, (inputs[1], inputs[2]), inputs[3])
 
 
 @lowers("RotaryEmbedding", domain=MICROSOFT_DOMAIN)
 def lower_microsoft_rotary_embedding(scope: LoweringScope, node: Node) -> None:
-    """The second input has positions: one for each token, or that of the first one."""
+    """Lower Microsoft's operator; input 1 has the position of each token, or of the first."""
     _rotate(scope, node, (node.inputs[2], node.inputs[3]), node.inputs[1])
 
 
@@ -48,10 +48,10 @@ def _rotate(scope: LoweringScope, node: Node, caches: tuple[str, str], positions
     row = _row(scope, source, cosines, positions)
     for left, right in zip(cosines.shape, sines.shape, strict=True):
         scope.require_equal(left, right)
-    cosine, sine = (Read(each, (*row, along(3))) for each in (cosines, sines))
+    cosine, sine = (Read(table, (*row, along(3))) for table in (cosines, sines))
     step, distance = (2, 1) if attribute(node, "interleaved", 0) else (1, turned)
-    pieces = [Place(((3, step),), offset) for offset in (0, distance)]
-    first, second = (Read(source.tensor, _places(source, piece)) for piece in pieces)
+    pieces = [Coordinate(((3, step),), offset) for offset in (0, distance)]
+    first, second = (Read(source.tensor, _coordinates(source, piece)) for piece in pieces)
     for piece, function, one, other in (
         (pieces[0], Function.SUB, cosine, sine),
         (pieces[1], Function.ADD, sine, cosine),
@@ -60,55 +60,60 @@ def _rotate(scope: LoweringScope, node: Node, caches: tuple[str, str], positions
         _write(scope, source, target, turned, Call(function, products), piece)
     left_over = source.sizes[3] - 2 * turned
     if left_over != 0:
-        rest = Place(((3, 1),), 2 * turned)
-        value = Read(source.tensor, _places(source, rest))
+        rest = Coordinate(((3, 1),), 2 * turned)
+        value = Read(source.tensor, _coordinates(source, rest))
         _write(scope, source, target, left_over, value, rest)
     if source.is_flat:
         scope.alias(output, target)
 
 
 def _heads(scope: LoweringScope, node: Node, turned: int) -> Heads:
-    """The input by heads; where nobody says how many these are, all of a head is turned."""
+    """Return the input by heads; without a head count, all of a head is rotated."""
     count: Size = int(attribute(node, "num_heads", 0))
     if count == 0:
-        found = divide_exactly(scope.shape(node.inputs[0])[-1], 2 * turned) if turned else None
-        if found is None:
+        heads = divide_exactly(scope.shape(node.inputs[0])[-1], 2 * turned) if turned else None
+        if heads is None:
             raise NotLoweredError("how many heads it has is known only when it runs")
-        count = found
+        count = heads
     return heads_of(scope, node.inputs[0], count)
 
 
 def _row(
     scope: LoweringScope, source: Heads, cache: Tensor, positions_name: str
-) -> tuple[Place, ...]:
-    """The places of a token's row in a cache: that of its position, or its own."""
+) -> tuple[Coordinate, ...]:
+    """Return the coordinates of a token's row in a cache: its position, or its index."""
     batch, _, length, _ = source.sizes
     if not positions_name:
-        is_shared = scope.stands_still(cache.shape[0], batch)
+        is_shared = scope.is_repeated(cache.shape[0], batch)
         scope.require_equal(cache.shape[1], length)
-        return (Place() if is_shared else along(0), along(2))
+        return (Coordinate() if is_shared else along(0), along(2))
     positions = scope.tensor(positions_name)
     rank = len(positions.shape)
     if rank < 2:
         if rank:
             scope.require_equal(positions.shape[0], 1)
-        index: Element = Call(Function.ADD, (Read(positions, (Place(),) * rank), Position(2)))
+        index: Element = Call(Function.ADD, (Read(positions, (Coordinate(),) * rank), Position(2)))
     else:
-        is_shared = scope.stands_still(positions.shape[0], batch)
+        is_shared = scope.is_repeated(positions.shape[0], batch)
         scope.require_equal(positions.shape[1], length)
-        index = Read(positions, (Place() if is_shared else along(0), along(2)))
+        index = Read(positions, (Coordinate() if is_shared else along(0), along(2)))
     scope.report_wrong_indices(index, (batch, 1, length), cache.shape[0])
-    return (gathered_place(index, cache.shape[0]),)
+    return (gathered_coordinate(index, cache.shape[0]),)
 
 
-def _places(heads: Heads, feature: Place) -> tuple[Place, ...]:
-    """Where the features of a head lie, over axes of batch, heads, tokens and features."""
-    return heads.places(along(0), along(1), along(2), feature)
+def _coordinates(heads: Heads, feature: Coordinate) -> tuple[Coordinate, ...]:
+    """Return the coordinates of a feature, over axes of batch, heads, tokens and features."""
+    return heads.coordinates(along(0), along(1), along(2), feature)
 
 
 def _write(
-    scope: LoweringScope, heads: Heads, target: Tensor, count: Size, value: Element, piece: Place
+    scope: LoweringScope,
+    heads: Heads,
+    target: Tensor,
+    count: Size,
+    value: Element,
+    piece: Coordinate,
 ) -> None:
-    """Makes some features of each head."""
+    """Write some features of each head."""
     axes = (*heads.sizes[:3], count)
-    scope.emit(Map(output=target, axes=axes, value=value, places=_places(heads, piece)))
+    scope.emit(Map(output=target, axes=axes, value=value, coordinates=_coordinates(heads, piece)))

@@ -1,4 +1,4 @@
-"""Operators over whole rows: normalizations, softmax, reductions."""
+"""Lowers operators over whole rows: normalizations, softmax, reductions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_float(tensor: Tensor) -> None:
 
 @lowers("Softmax", "LogSoftmax")
 def lower_softmax(scope: LoweringScope, node: Node) -> None:
-    """Along one axis; before opset 13 over all from it on."""
+    """Lower to a softmax along one axis; before opset 13, along all axes from it on."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     _check_float(source)
     rank = len(source.shape)
@@ -57,21 +57,21 @@ def lower_softmax(scope: LoweringScope, node: Node) -> None:
 
 
 def _softmax_elsewhere(scope: LoweringScope, node: Node, axis: int, *, is_flat: bool) -> None:
-    """Along another axis than the last: moved there, computed, and moved back."""
+    """Lower a softmax along another axis than the last, which is moved there and back."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     if is_flat:
         shape = (prod(source.shape[:axis], start=1), prod(source.shape[axis:], start=1))
-        rows, made = (scope.temporary(source.scalar, shape, each) for each in ("rows", "made"))
+        rows, made = (scope.temporary(source.scalar, shape, hint) for hint in ("rows", "made"))
         scope.alias(rows, source)
         _normalize(scope, node, made, widened(identity_read(rows)))
         scope.alias(output, made)
         return
-    order = [*(each for each in range(rank) if each != axis), axis]
-    made = scope.temporary(source.scalar, [source.shape[each] for each in order], "rows")
-    read = Read(source, tuple(along(order.index(each)) for each in range(rank)))
+    order = [*(dimension for dimension in range(rank) if dimension != axis), axis]
+    made = scope.temporary(source.scalar, [source.shape[dimension] for dimension in order], "rows")
+    read = Read(source, tuple(along(order.index(dimension)) for dimension in range(rank)))
     _normalize(scope, node, made, widened(read))
-    scope.map(output, Read(made, tuple(along(each) for each in order)))
+    scope.map(output, Read(made, tuple(along(dimension) for dimension in order)))
 
 
 def _normalize(scope: LoweringScope, node: Node, output: Tensor, value: Element) -> None:
@@ -88,7 +88,7 @@ def _normalize(scope: LoweringScope, node: Node, output: Tensor, value: Element)
 
 
 def narrowed(value: Element, output: Tensor) -> Element | None:
-    """What makes the output's kind of a value; None where the value is what was made."""
+    """Return the epilogue that converts to the output's type; None if it would change nothing."""
     if scalar_of(value) is output.scalar:
         return None if isinstance(value, Made) else value
     return as_kind(value, output.scalar)
@@ -98,7 +98,7 @@ def narrowed(value: Element, output: Tensor) -> Element | None:
 @lowers("SimplifiedLayerNormalization", domain=MICROSOFT_DOMAIN)
 @lowers("SimplifiedLayerNormalization")
 def lower_layer_normalization(scope: LoweringScope, node: Node) -> None:
-    """Standardized over the axes from ``axis`` on, times a scale, plus a bias."""
+    """Lower to standardized rows from ``axis`` on, times a scale, plus a bias."""
     source = scope.tensor(node.inputs[0])
     axis = axis_of(node, len(source.shape), default=-1)
     _layer_norm(scope, node, widened(identity_read(source)), axis, (1, 2))
@@ -106,13 +106,13 @@ def lower_layer_normalization(scope: LoweringScope, node: Node) -> None:
 
 @lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT_DOMAIN)
 def lower_skip_layer_normalization(scope: LoweringScope, node: Node) -> None:
-    """The normalization of a sum, which may be asked for itself."""
+    """Lower to the normalization of a sum, which may be an output too."""
     source = scope.tensor(node.inputs[0])
     rank = len(source.shape)
     is_simplified = node.op_type != "SkipLayerNormalization"
-    given = [*node.inputs, "", "", ""]
+    inputs = [*node.inputs, "", "", ""]
     value: Element = widened(identity_read(source))
-    for name in (given[1], given[3 if is_simplified else 4]):
+    for name in (inputs[1], inputs[3 if is_simplified else 4]):
         if name:
             value = Call(Function.ADD, (value, widened(scope.broadcast(name, source.shape))))
     if len(node.outputs) > 3 and node.outputs[3]:
@@ -126,10 +126,10 @@ def lower_skip_layer_normalization(scope: LoweringScope, node: Node) -> None:
 def _layer_norm(
     scope: LoweringScope, node: Node, value: Element, axis: int, slots: tuple[int, int]
 ) -> None:
-    """``slots``: of the scale and the bias among the inputs."""
+    """Emit a layer normalization; ``slots`` are the inputs with the scale and the bias."""
     output = scope.tensor(node.outputs[0])
     if any(node.outputs[1:3]):
-        raise NotLoweredError("its mean and variance are asked for")
+        raise NotLoweredError("its outputs of mean and variance are used")
     if axis != len(output.shape) - 1:
         raise NotLoweredError("it normalizes over several axes")
     if scalar_of(value) is not Scalar.F32:
@@ -146,14 +146,14 @@ def _layer_norm(
             function=RowFunction.STANDARDIZE if has_mean else RowFunction.RMS,
             axes=output.shape,
             value=value,
-            epsilon=float(attribute(node, "epsilon", _epsilon_unless_given(node))),
+            epsilon=float(attribute(node, "epsilon", _default_epsilon(node))),
             epilogue=narrowed(made, output),
         )
     )
 
 
-def _epsilon_unless_given(node: Node) -> float:
-    """The schemas' default: com.microsoft's operators have a smaller one than those of ONNX."""
+def _default_epsilon(node: Node) -> float:
+    """Return the schemas' default, which is smaller for com.microsoft's operators."""
     return 1e-12 if node.op_type.startswith("Skip") else 1e-5
 
 
@@ -172,7 +172,7 @@ _COMBINERS = {
 
 @lowers(*_COMBINERS)
 def lower_reduction(scope: LoweringScope, node: Node) -> None:
-    """Elements along axes combined to one."""
+    """Lower to a reduction along axes."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     axes = _reduced_axes(scope, node, len(source.shape))
     if not axes:
@@ -183,9 +183,10 @@ def lower_reduction(scope: LoweringScope, node: Node) -> None:
 def reduce_axes(
     scope: LoweringScope, operator: str, source: Tensor, output: Tensor, axes: Sequence[int]
 ) -> None:
-    """Combines elements along axes as a reducing operator does.
+    """Reduce elements along axes as a reducing operator does.
 
-    NotLoweredError where it is not compiled for such elements.
+    Raises:
+        NotLoweredError: if the operator is not compiled for such elements.
     """
     read, shape = _read_reduced(source, axes)
     combiner = _COMBINERS[operator]
@@ -209,7 +210,7 @@ def reduce_axes(
 
 @lowers("ReduceLogSumExp")
 def lower_log_sum_exp(scope: LoweringScope, node: Node) -> None:
-    """The logarithm of a sum of exponentials, of which the greatest is brought to 1 before."""
+    """Lower to log(sum(exp(x - largest))) + largest, so that no exponential overflows."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     _check_float(source)
     axes = _reduced_axes(scope, node, len(source.shape))
@@ -222,9 +223,9 @@ def lower_log_sum_exp(scope: LoweringScope, node: Node) -> None:
     scope.emit(
         Reduce(output=largest, axes=shape, reduced=reduced, combiner=Combiner.MAX, value=value)
     )
-    found = identity_read(largest)
-    is_far = Call(Function.EQ, (Call(Function.ABS, (found,)), number(math.inf, Scalar.F32)))
-    moved = Call(Function.SELECT, (is_far, number(0, Scalar.F32), found))
+    maximum = identity_read(largest)
+    is_far = Call(Function.EQ, (Call(Function.ABS, (maximum,)), number(math.inf, Scalar.F32)))
+    moved = Call(Function.SELECT, (is_far, number(0, Scalar.F32), maximum))
     total = Call(Function.ADD, (Call(Function.LOG, (Made(Scalar.F32),)), moved))
     scope.emit(
         Reduce(
@@ -240,11 +241,11 @@ def lower_log_sum_exp(scope: LoweringScope, node: Node) -> None:
 
 
 def _read_reduced(source: Tensor, axes: Sequence[int]) -> tuple[Read, tuple[Size, ...]]:
-    """The element over the axes that are kept, then over those that are reduced; sizes of kept."""
-    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
-    order = [*kept, *axes]
-    places = tuple(along(order.index(axis)) for axis in range(len(order)))
-    return Read(source, places), tuple(source.shape[axis] for axis in kept)
+    """Return the element over the other axes, then the reduced ones, and the others' sizes."""
+    outer = [axis for axis in range(len(source.shape)) if axis not in axes]
+    order = [*outer, *axes]
+    coordinates = tuple(along(order.index(axis)) for axis in range(len(order)))
+    return Read(source, coordinates), tuple(source.shape[axis] for axis in outer)
 
 
 def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
@@ -290,15 +291,17 @@ def _after(operator: str, reduced: Element, sizes: Sequence[Size]) -> Element:
 
 @lowers("BatchNormalization")
 def lower_batch_normalization(scope: LoweringScope, node: Node) -> None:
-    """A scale and an offset for each channel, of known statistics."""
-    if len([each for each in node.outputs if each]) > 1 or attribute(node, "training_mode", 0):
+    """Lower to a factor and an offset for each channel, from constant statistics."""
+    if len([name for name in node.outputs if name]) > 1 or attribute(node, "training_mode", 0):
         raise NotLoweredError("it is in training mode")
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     _check_float(source)
-    known = [scope.constant(name) for name in node.inputs[1:5]]
-    if any(each is None for each in known):
+    statistics = [scope.constant(name) for name in node.inputs[1:5]]
+    if any(constant is None for constant in statistics):
         raise NotLoweredError("its statistics are no constants")
-    scale, offset, mean, variance = (each.astype("float64") for each in known if each is not None)
+    scale, offset, mean, variance = (
+        constant.astype("float64") for constant in statistics if constant is not None
+    )
     factor = scale / (variance + float(attribute(node, "epsilon", 1e-5))) ** 0.5
     shape = (-1, *[1] * (len(source.shape) - 2))
     parts = [

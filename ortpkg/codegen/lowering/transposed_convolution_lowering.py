@@ -1,8 +1,8 @@
-"""ConvTranspose: a convolution of the source with zeros between its elements.
+"""Lowers ConvTranspose to a convolution of the source with zeros between its elements.
 
-The weights of a tap stand on the other side of the window, and those of an output channel come
-first. The zeros are never there: the convolution says how far its source is spread, and schedules
-leave them out.
+The kernel of the weights is flipped, and output channels come first. The zeros are never stored:
+the convolution's ``spread`` tells how far the source's elements are apart, and schedules skip the
+zeros.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     NotLoweredError,
     attribute,
 )
-from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, along
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
@@ -26,24 +26,24 @@ from ortpkg.shapes.expressions import Size
 
 @lowers("ConvTranspose")
 def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
-    """A transposed convolution, with a bias for each output channel."""
-    source, given = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    """Lower a transposed convolution, with an optional bias for each output channel."""
+    source, node_weights = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     output = scope.tensor(node.outputs[0])
-    if source.scalar is not given.scalar or source.scalar not in FLOATS:
+    if source.scalar is not node_weights.scalar or source.scalar not in FLOATS:
         raise NotLoweredError("transposed convolutions are compiled for float32 and float16 alone")
     groups = int(attribute(node, "group", 1))
-    weights = _turned_weights(scope, given, groups)
+    weights = _convolution_weights(scope, node_weights, groups)
     if (
-        len(source.shape) != len(given.shape)
-        or source.shape[1] != given.shape[0]
+        len(source.shape) != len(node_weights.shape)
+        or source.shape[1] != node_weights.shape[0]
         or output.shape[:2] != (source.shape[0], weights.shape[0])
     ):
         raise NotLoweredError("its weights are for other channels")
     check_window_count(output)
-    for size in output.shape[2:]:  # as the numpy kernel and onnxruntime have it
+    for size in output.shape[2:]:  # the numpy kernel and onnxruntime refuse empty outputs too
         scope.require_not_negative(size - 1)
-    spread = _ones_unless_stated(node, "strides", len(given.shape) - 2)
-    kernel = [each for each in given.shape[2:] if isinstance(each, int)]
+    spread = _axis_numbers(node, "strides", len(node_weights.shape) - 2)
+    kernel = [kernel_size for kernel_size in node_weights.shape[2:] if isinstance(kernel_size, int)]
     window = _window(node, source, output, kernel)
     scope.emit(
         Convolution(
@@ -59,15 +59,15 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
 
 
 def _window(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
-    """The windows over the source as it is spread."""
+    """Return the windows over the spread source."""
     rank = len(source.shape) - 2
-    strides = _ones_unless_stated(node, "strides", rank)
-    dilations = _ones_unless_stated(node, "dilations", rank)
+    strides = _axis_numbers(node, "strides", rank)
+    dilations = _axis_numbers(node, "dilations", rank)
     if not len(kernel) == len(strides) == len(dilations) == rank:
         raise NotLoweredError("the size of its windows is known only when it runs")
     before: list[Size] = []
     after: list[Size] = []
-    for axis, cut in enumerate(_cuts(node, source, output, kernel)):
+    for axis, cut in enumerate(_cropped_before(node, source, output, kernel)):
         reach = (kernel[axis] - 1) * dilations[axis]
         size = (source.shape[2 + axis] - 1) * strides[axis] + 1
         before.append(reach - cut)
@@ -81,13 +81,13 @@ def _window(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -
     )
 
 
-def _ones_unless_stated(node: Node, name: str, rank: int) -> tuple[int, ...]:
-    """Numbers of an attribute for each axis; an empty list is as good as none."""
+def _axis_numbers(node: Node, name: str, rank: int) -> tuple[int, ...]:
+    """Return an attribute's number for each axis; ones if it is missing or empty."""
     return tuple(attribute(node, name, ())) or (1,) * rank
 
 
-def _cuts(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> list[int]:
-    """How much is cut off before the first element of each axis.
+def _cropped_before(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> list[int]:
+    """Return the number of elements cropped before the first one of each axis.
 
     Source: ONNX, ConvTranspose: with an output_shape, or auto_pad SAME, it follows from the sizes.
     """
@@ -95,13 +95,13 @@ def _cuts(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> 
     pads = tuple(attribute(node, "pads", ())) or (0,) * 2 * rank
     auto = attribute(node, "auto_pad", "NOTSET")
     if auto == "NOTSET" and not attribute(node, "output_shape", ()):
-        return [int(each) for each in pads[:rank]]
+        return [int(pad) for pad in pads[:rank]]
     if auto == "VALID" and not attribute(node, "output_shape", ()):
         return [0] * rank
-    strides = _ones_unless_stated(node, "strides", rank)
-    dilations = _ones_unless_stated(node, "dilations", rank)
+    strides = _axis_numbers(node, "strides", rank)
+    dilations = _axis_numbers(node, "dilations", rank)
     added = tuple(attribute(node, "output_padding", ())) or (0,) * rank
-    found = []
+    crops = []
     for axis in range(rank):
         whole = (source.shape[2 + axis] - 1) * strides[axis]
         whole = whole + (kernel[axis] - 1) * dilations[axis] + 1 + added[axis]
@@ -109,27 +109,36 @@ def _cuts(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> 
         if not isinstance(total, int):
             raise NotLoweredError("its padding is known only when it runs")
         total = max(total, 0)
-        found.append(total // 2 if auto == "SAME_UPPER" else total - total // 2)
-    return found
+        crops.append(total // 2 if auto == "SAME_UPPER" else total - total // 2)
+    return crops
 
 
-def _turned_weights(scope: LoweringScope, given: Tensor, groups: int) -> Tensor:
-    """Weights (channels, output channels / groups, kernel...) as those of a convolution."""
-    inputs, own, *kernel = given.shape
-    if groups < 1 or not isinstance(inputs, int) or not isinstance(own, int) or inputs % groups:
+def _convolution_weights(scope: LoweringScope, node_weights: Tensor, groups: int) -> Tensor:
+    """Return weights (channels, output channels / groups, kernel...) as those of a convolution."""
+    inputs, group_outputs, *kernel = node_weights.shape
+    if (
+        groups < 1
+        or not isinstance(inputs, int)
+        or not isinstance(group_outputs, int)
+        or inputs % groups
+    ):
         raise NotLoweredError("its weights are for other channels")
-    shape = (groups * own, inputs // groups, *kernel)
-    value = scope.constant_value(given)
+    shape = (groups * group_outputs, inputs // groups, *kernel)
+    value = scope.constant_value(node_weights)
     if value is not None:
-        grouped = value.reshape(groups, inputs // groups, own, *value.shape[2:])
+        grouped = value.reshape(groups, inputs // groups, group_outputs, *value.shape[2:])
         turned = np.flip(grouped.swapaxes(1, 2), tuple(range(3, grouped.ndim)))
-        whole = turned.reshape(groups * own, inputs // groups, *value.shape[2:])
-        return scope.constant_tensor(f"{given.name} turned", whole)
-    split = scope.temporary(given.scalar, (groups, inputs // groups, own, *kernel), "groups")
-    scope.alias(split, given)
-    swapped = scope.temporary(given.scalar, (groups, own, inputs // groups, *kernel), "swapped")
-    behind = (Place(((3 + axis, -1),), size - 1) for axis, size in enumerate(kernel))
+        whole = turned.reshape(groups * group_outputs, inputs // groups, *value.shape[2:])
+        return scope.constant_tensor(f"{node_weights.name} turned", whole)
+    split = scope.temporary(
+        node_weights.scalar, (groups, inputs // groups, group_outputs, *kernel), "groups"
+    )
+    scope.alias(split, node_weights)
+    swapped = scope.temporary(
+        node_weights.scalar, (groups, group_outputs, inputs // groups, *kernel), "swapped"
+    )
+    behind = (Coordinate(((3 + axis, -1),), size - 1) for axis, size in enumerate(kernel))
     scope.map(swapped, Read(split, (along(0), along(2), along(1), *behind)))
-    turned_tensor = scope.temporary(given.scalar, shape, "turned")
+    turned_tensor = scope.temporary(node_weights.scalar, shape, "turned")
     scope.alias(turned_tensor, swapped)
     return turned_tensor

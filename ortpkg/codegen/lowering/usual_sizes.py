@@ -1,14 +1,14 @@
 """Compares two formulas of the same symbols for sizes that models usually run with.
 
-A feature map that is halved and doubled again has the size of the one before, for pictures of a
-size that the model is meant for; for others the model itself fails. A guard checks it in each run.
+A feature map that is halved and doubled again regains its size for images of sizes that the model
+supports; for others the model itself fails. A guard checks it in each run.
 """
 
 from __future__ import annotations
 
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
-#: Sizes that can be halved seven times; one of them is odd then.
+#: Sizes that can be halved seven times; one of them is then odd.
 _USUAL_SIZES = (256, 640, 1024)
 
 

@@ -1,1 +1,1 @@
-"""From operations of the tensor IR to kernels of the loop IR, by the cost model of the target."""
+"""Schedules: turn operations of the tensor IR into kernels, by a cost model of the target."""

@@ -1,12 +1,12 @@
-"""Schedules attention: one kernel that keeps no scores but those of a block of keys.
+"""Schedules attention: one kernel that stores the scores of only one block of keys.
 
 A tile takes a block of queries of one head (:mod:`.attention_tiling`). For each block of keys it
-multiplies queries and keys, makes weights of the scores (:mod:`.online_softmax`), and adds the
-values times the weights to the output, which it keeps in scratch memory and divides by the sum of
-the weights at the end. All is done in the order of the keys, whatever the number of threads.
+multiplies queries and keys, turns the scores into weights (:mod:`.online_softmax`), and adds the
+values times the weights to the output. The output stays in scratch memory and is divided by the sum
+of the weights at the end. The order of the keys is fixed, whatever the number of threads.
 
-Where there are few queries, as when one token is decoded, the time goes into reading keys and
-values: then nothing is packed, and each query takes the keys as they lie.
+With few queries, as when one token is decoded, the time goes into reading keys and values: nothing
+is packed then, and each query reads the keys in place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ortpkg.codegen.schedules.attention_tiling import FEW_QUERIES, attention_til
 from ortpkg.codegen.schedules.blocked_attention import attend_by_blocks
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product_space import parts_count, split_place
+from ortpkg.codegen.schedules.product_space import parts_count, split_index
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.single_attention import attend_one_by_one
 from ortpkg.codegen.tensor_ir.elements import Tensor
@@ -30,18 +30,18 @@ from ortpkg.codegen.tensor_ir.operations import Attention
 def schedule_attention(
     operation: Attention, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernel that computes an attention.
+    """Return the kernel that computes an attention; ``constants`` are read like other tensors.
 
-    ``constants`` are read as all other tensors are. Raises TypeError where the width of keys or
-    values is no number that is known.
+    Raises:
+        TypeError: if the width of keys or values is not a known number.
     """
-    del constants  # queries, keys and values are none
+    del constants  # queries, keys and values are not constant
     maker = KernelMaker("attention")
     b = maker.builder
     tiling = attention_tiling(operation, model)
     blocks = parts_count(operation.queries, tiling.query_block)
     sizes = (*operation.batch, blocks)
-    *head, block = split_place(maker, b.tile, sizes)
+    *head, block = split_index(maker, b.tile, sizes)
     first = b.mul(b.index(block), tiling.query_block)
     end = b.least(b.add(first, tiling.query_block), maker.value(operation.queries))
     tile = AttentionTile(maker, operation, model, tiling, head, first, b.sub(end, first))

@@ -1,4 +1,4 @@
-"""What a tile of an attention works with, and the end of it: the output, divided and written."""
+"""State of a tile of an attention, and its end: the output is divided and written."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ortpkg.codegen.loop_ir.kernel import Value
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
-from ortpkg.codegen.schedules.attention_sides import AttentionSides, vector_places
+from ortpkg.codegen.schedules.attention_sides import AttentionSides, row_vectors
 from ortpkg.codegen.schedules.attention_tiling import AttentionTiling
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import linear_place_in
+from ortpkg.codegen.schedules.linear_reads import linear_index_in
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.online_softmax import OnlineSoftmax
 from ortpkg.codegen.tensor_ir.operations import Attention
@@ -21,16 +21,16 @@ class AttentionTile:
     """A block of queries of one head.
 
     Attributes:
-        maker: of the kernel.
-        tiling: how the attention is cut.
-        head: where the tile stands along the batch axes.
-        first, count: its queries.
-        width, value_width: of keys and values.
-        sides: query, key and value, read where they lie.
+        maker: maker of the kernel.
+        tiling: sizes of the blocks.
+        head: indices of the tile along the batch axes.
+        first, count: first query, and number of queries.
+        width, value_width: widths of keys and values.
+        sides: query, key and value, read in place.
         queries: scratch memory for the queries, row by row.
-        softmax: of its rows.
+        softmax: softmax of its rows.
         sums: scratch memory for the output, row by row, before it is divided.
-        sum_columns: elements of a row of ``sums``.
+        sum_columns: number of elements in a row of ``sums``.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class AttentionTile:
 
     @property
     def keys(self) -> Value:
-        """How many keys there are."""
+        """Number of keys, as a value."""
         return self.maker.value(self._attention.keys)
 
     def begin(self, rows: Operand) -> None:
-        """Takes the queries, and clears what is summed: ``rows`` rows.
+        """Load the queries into ``rows`` rows, and clear the sums.
 
         Rows beyond the last query repeat it.
         """
@@ -80,19 +80,19 @@ class AttentionTile:
         with b.loop(0, rows, hint="query") as row:
             query = b.add(self.first, b.least(row.index, last))
             base = b.mul(row.index, self.width)
-            for place, rest in vector_places(self.width, lanes):
-                value = self.sides.query(self.head, query, place, rest)
-                b.store(self.queries, b.add(base, place), value, rest)
+            for column, rest in row_vectors(self.width, lanes):
+                value = self.sides.query(self.head, query, column, rest)
+                b.store(self.queries, b.add(base, column), value, rest)
         self.softmax.clear(rows, self.keys)
         zero = b.constant(0, LoopType(Scalar.F32, lanes))
-        with b.loop(0, b.mul(b.index(rows), self.sum_columns), lanes) as place_of_sum:
-            b.store(self.sums, place_of_sum.index, zero)
+        with b.loop(0, b.mul(b.index(rows), self.sum_columns), lanes) as sum_index:
+            b.store(self.sums, sum_index.index, zero)
 
-    def weigh(self, row: Value, place: Value, first_key: Value, count: Value) -> None:
-        """Makes weights of the products of a row with ``count`` keys, which stand at ``place``."""
+    def weigh(self, row: Value, start: Value, first_key: Value, count: Value) -> None:
+        """Turn the products of a row with ``count`` keys, stored at ``start``, into weights."""
         b, rank, score = self.maker.builder, len(self.head), self._attention.score
 
-        def scored(key: Value, there: Operand | None, made: Value) -> Value:
+        def scored(key: Value, lane_count: Operand | None, made: Value) -> Value:
             if score is None:
                 return made
             return self._values.value_of(
@@ -100,30 +100,32 @@ class AttentionTile:
                 [*self.head, b.add(self.first, row), b.add(first_key, key)],
                 vector_axis=rank + 1,
                 lanes=self.tiling.lanes,
-                count=there,
+                count=lane_count,
                 made=made,
             )
 
-        self.softmax.take(row, place, count, scored)
+        self.softmax.add_block(row, start, count, scored)
 
     def finish(self) -> None:
-        """Divides the rows, and writes them."""
+        """Divide the rows, and write them."""
         b, lanes, output = self.maker.builder, self.tiling.lanes, self._attention.output
         axis = len(self.head) + 1
-        place = linear_place_in(output, self._attention.places)
-        is_row = place.stride(axis) == 1
+        linear = linear_index_in(output, self._attention.coordinates)
+        is_row = linear.stride(axis) == 1
         with b.loop(0, self.count, hint="query") as row:
             total = b.splat(self.softmax.total(row.index), lanes)
             base = b.mul(row.index, self.sum_columns)
-            for column, rest in vector_places(self.value_width, lanes):
+            for column, rest in row_vectors(self.value_width, lanes):
                 sums = b.load(self.sums, b.add(base, column), lanes)
                 made = b.cast(b.div(sums, total), output.scalar)
                 for lane in [None] if is_row else range(rest or lanes):
                     axes = [*self.head, b.add(self.first, row.index), column + (lane or 0)]
-                    at: Value = self.maker.value(place.offset)
-                    for each, number in place.terms:
-                        at = b.add(at, b.mul(b.index(axes[each]), self.maker.size(number)))
+                    index: Value = self.maker.value(linear.offset)
+                    for axis_index, number in linear.terms:
+                        index = b.add(
+                            index, b.mul(b.index(axes[axis_index]), self.maker.size(number))
+                        )
                     if lane is None:
-                        b.store(self._output, at, made, rest)
+                        b.store(self._output, index, made, rest)
                     else:
-                        b.store(self._output, at, b.extract(made, lane))
+                        b.store(self._output, index, b.extract(made, lane))

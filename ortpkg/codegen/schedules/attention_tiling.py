@@ -1,11 +1,11 @@
-"""Chooses how an attention is cut: blocks of queries and keys, register tiles.
+"""Chooses the blocks of an attention: queries, keys, and register tiles.
 
 A tile of the tile space takes a *block of queries* of one head, and walks all keys in *blocks of
-keys*, which it brings into panels for itself: that costs about as much as two queries do, so blocks
-have many queries. Blocks of keys and values, the queries and their sums stay in half of L2.
+keys*. It packs each block of keys into panels, which costs about as much as two queries do, so
+blocks have many queries. Blocks of keys and values, the queries and their sums stay in half of L2.
 
 Within a block of keys, a *group* of queries goes through scores, softmax and values before the next
-group, so that its scores stay in L1.
+group does, so that its scores stay in L1.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_tiling import ProductSizes, product_tiling
 from ortpkg.codegen.tensor_ir.operations import Attention
 
-#: So many queries of a head are computed one by one: packing keys would take longer.
+#: Most queries of a head that are computed one by one: packing keys would take longer.
 FEW_QUERIES = 3
 _MOST_KEYS, _MOST_QUERIES, _LEAST_QUERIES = 256, 256, 32
-#: What sizes that are not known are taken for.
+#: Assumed sizes where they are unknown.
 _SOME_QUERIES, _SOME_KEYS = 128, 512
-#: Products of vectors in a tile, at most; and how many tiles there are, as far as blocks allow.
+#: Most products of vectors in a tile, and number of tiles to reach if blocks allow.
 _MOST_WORK, _TILES = 2_000_000, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionTiling:
-    """How an attention is cut.
+    """Sizes of the blocks of an attention.
 
     Attributes:
-        lanes: of one vector.
-        score_rows, score_vectors: queries, and vectors of keys, of a register tile of scores.
-        value_rows, value_vectors: queries, and vectors of values, of one of the output.
+        lanes: lanes of one vector.
+        score_rows, score_vectors: queries, and vectors of keys, in a register tile of scores.
+        value_rows, value_vectors: queries, and vectors of values, in a register tile of the output.
         query_block: queries of one tile.
         group: queries that go through a block of keys together; a multiple of both rows.
         key_block: a multiple of the keys of one panel.
@@ -51,12 +51,12 @@ class AttentionTiling:
 
     @property
     def key_panel(self) -> int:
-        """Keys of one panel."""
+        """Number of keys in one panel."""
         return self.score_vectors * self.lanes
 
     @property
     def value_panel(self) -> int:
-        """Columns of one panel of values."""
+        """Number of columns in one panel of values."""
         return self.value_vectors * self.lanes
 
     @property
@@ -66,7 +66,7 @@ class AttentionTiling:
 
 
 def attention_tiling(attention: Attention, model: MachineModel) -> AttentionTiling:
-    """The cut by the sizes that are known and the target's registers and caches."""
+    """Return the blocks for the known sizes and the target's registers and caches."""
     lanes = model.lanes(Scalar.F32)
     keys = attention.keys if isinstance(attention.keys, int) else None
     query_block = _query_block(attention, lanes)
@@ -100,8 +100,8 @@ def attention_tiling(attention: Attention, model: MachineModel) -> AttentionTili
 def _query_block(attention: Attention, lanes: int) -> int:
     queries = attention.queries if isinstance(attention.queries, int) else _SOME_QUERIES
     keys = attention.keys if isinstance(attention.keys, int) else _SOME_KEYS
-    known = [size for size in attention.batch if isinstance(size, int)]
-    heads = max(1, prod(known))
+    batch_sizes = [size for size in attention.batch if isinstance(size, int)]
+    heads = max(1, prod(batch_sizes))
     unit = max(1, keys * (_width(attention) // lanes))
     most = min(_MOST_QUERIES, _MOST_WORK // unit, queries * heads // _TILES)
     return _even_part(max(queries, 1), max(most, _LEAST_QUERIES))
@@ -113,7 +113,7 @@ def _most_keys(attention: Attention, model: MachineModel) -> int:
 
 
 def _width(attention: Attention) -> int:
-    """Elements of a key and its value together."""
+    """Return the number of elements of a key and its value together."""
     width, value_width = attention.width, attention.value_width
     if not isinstance(width, int) or not isinstance(value_width, int):
         raise TypeError(f"heads of the widths {width} and {value_width} are not scheduled")
@@ -121,6 +121,6 @@ def _width(attention: Attention) -> int:
 
 
 def _even_part(total: int, most: int) -> int:
-    """Of ``total`` things as many as each part gets, in as few parts as ``most`` a part allows."""
+    """Return the size of equal parts of ``total``, as few as parts of at most ``most`` allow."""
     parts = -(-total // most)
     return -(-total // parts)

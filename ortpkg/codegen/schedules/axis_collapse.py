@@ -1,7 +1,6 @@
-"""Makes few long axes of many short ones, where all that is read and written lies so.
+"""Joins axes that are contiguous in all tensors read and written, so that few long ones remain.
 
-Reads become reads along the last dimension alone: of a place that says how many elements lie
-before it.
+Reads then use only the last dimension, at a coordinate that counts the elements before.
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from dataclasses import dataclass
 
 from ortpkg.codegen.fusion.substitution import moved, replace_reads
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.linear_reads import LinearPlace, linear_place
+from ortpkg.codegen.schedules.linear_reads import LinearIndex, linear_index
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Number,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -33,107 +32,113 @@ class CollapsedAxes:
     """Expressions over fewer axes.
 
     Attributes:
-        axes: their sizes.
-        values: over them, in the order in which they were given.
-        places: over them too.
-        borders: what the borders that were given became.
+        axes: sizes of the axes.
+        values: expressions over them, in the given order.
+        indices: linear indices over them, in the given order.
+        borders: numbers of the axes that begin at the given borders.
     """
 
     axes: tuple[Size, ...]
     values: tuple[Element, ...]
-    places: tuple[LinearPlace, ...]
+    indices: tuple[LinearIndex, ...]
     borders: tuple[int, ...]
 
 
 def collapsed(
     axes: Sequence[Size],
     values: Sequence[Element],
-    places: Sequence[LinearPlace],
+    linear_outputs: Sequence[LinearIndex],
     *,
     borders: Sequence[int] = (),
 ) -> CollapsedAxes:
-    """Leaves out axes of size 1, and joins neighbours that all places walk through as one.
+    """Drop axes of size 1, and join neighbours that all linear indices walk through as one.
 
     Args:
-        axes: sizes.
+        axes: sizes of the axes.
         values: expressions over the axes.
-        places: without values.
-        borders: axes that are kept, and begin anew: not joined with the one before them.
+        linear_outputs: linear indices without values.
+        borders: axes that are kept and not joined with the one before them.
     """
-    linear = [replace_reads(each, _linear_read) for each in values]
-    all_places = [*places, *(linear_place(each) for each in _reads(linear))]
-    fixed = {part.axis for each in linear for part in parts_of(each) if isinstance(part, Position)}
+    linear = [replace_reads(value, _linear_read) for value in values]
+    linear_indices = [*linear_outputs, *(linear_index(index) for index in _reads(linear))]
+    fixed = {
+        part.axis for value in linear for part in parts_of(value) if isinstance(part, Position)
+    }
     groups: list[list[int]] = []
     for axis, size in enumerate(axes):
         if size == 1 and axis not in borders:
             continue
         is_free = axis not in borders and groups and not fixed & {axis, groups[-1][-1]}
-        if is_free and all(_continues(each, groups[-1][-1], axis, size) for each in all_places):
+        if is_free and all(
+            _continues(index, groups[-1][-1], axis, size) for index in linear_indices
+        ):
             groups[-1].append(axis)
         else:
             groups.append([axis])
-    return _joined(axes, groups, linear, places, borders)
+    return _joined(axes, groups, linear, linear_outputs, borders)
 
 
 def _joined(
     axes: Sequence[Size],
     groups: Sequence[Sequence[int]],
     values: Sequence[Element],
-    places: Sequence[LinearPlace],
+    linear_outputs: Sequence[LinearIndex],
     borders: Sequence[int],
 ) -> CollapsedAxes:
-    new_places = [Place()] * len(axes)
+    new_coordinates = [Coordinate()] * len(axes)
     new_axes: list[Size] = []
     number_of_axis: dict[int, int] = {}
     for number, group in enumerate(groups):
-        new_places[group[-1]] = along(number)  # the last one's steps are the joined axis' steps
+        new_coordinates[group[-1]] = along(
+            number
+        )  # the joined axis has the stride of its last axis
         number_of_axis[group[-1]] = number
         size: Size = 1
         for axis in group:
             size = size * axes[axis]
         new_axes.append(size)
-    kept = [
-        LinearPlace(
+    joined_indices = [
+        LinearIndex(
             terms=tuple(
                 (number_of_axis[axis], number)
-                for axis, number in each.terms
+                for axis, number in index.terms
                 if axis in number_of_axis
             ),
-            offset=each.offset,
-            values=each.values,
+            offset=index.offset,
+            values=index.values,
         )
-        for each in places
+        for index in linear_outputs
     ]
     return CollapsedAxes(
         axes=tuple(new_axes),
-        values=tuple(moved(each, new_places) for each in values),
-        places=tuple(kept),
+        values=tuple(moved(value, new_coordinates) for value in values),
+        indices=tuple(joined_indices),
         borders=tuple(number for number, group in enumerate(groups) if group[0] in borders),
     )
 
 
-def _continues(place: LinearPlace, outer: int, inner: int, size: Size) -> bool:
-    """Whether a step along the outer axis goes where the inner axis ends."""
+def _continues(linear: LinearIndex, outer: int, inner: int, size: Size) -> bool:
+    """Return True if a step along the outer axis continues where the inner axis ends."""
     try:
-        return place.stride(inner) * size == place.stride(outer)
+        return linear.stride(inner) * size == linear.stride(outer)
     except TooLargeError:
         return False
 
 
 def _reads(values: Sequence[Element]) -> list[Read]:
-    return [part for each in values for part in parts_of(each) if isinstance(part, Read)]
+    return [part for value in values for part in parts_of(value) if isinstance(part, Read)]
 
 
 def _linear_read(read: Read) -> Element:
-    if len(read.places) < 2:
+    if len(read.coordinates) < 2:
         return read
-    place = linear_place(read)
+    linear = linear_index(read)
     value: Element | None = None
-    for element, number in place.values:
+    for element, number in linear.values:
         whole: Element = Convert(element, Scalar.I64)
         if number != 1:
             times = Number(number, Scalar.I64) if isinstance(number, int) else SizeValue(number)
             whole = Call(Function.MUL, (whole, times))
         value = whole if value is None else Call(Function.ADD, (value, whole))
-    start = [Place()] * (len(read.places) - 1)
-    return Read(read.tensor, (*start, Place(place.terms, place.offset, value)))
+    start = [Coordinate()] * (len(read.coordinates) - 1)
+    return Read(read.tensor, (*start, Coordinate(linear.terms, linear.offset, value)))

@@ -1,4 +1,4 @@
-"""Stores of a blocked output: what follows a sum in registers, and lanes that no channel has."""
+"""Stores of a blocked output: epilogues in registers, and zeros in unused lanes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ class BlockOutput:
         spatial_rank: int,
         channels: int | None,
     ) -> None:
-        """``channels``: how many there are; lanes behind them are written as 0. None: all lanes."""
+        """Create the output of a kernel.
+
+        Args:
+            maker: maker of the kernel.
+            model: the CPU.
+            output: the tensor.
+            epilogue: expression over the output's axes, or None.
+            spatial_rank: number of spatial axes.
+            channels: number of channels; lanes after them are written as 0. None if all lanes are
+                used.
+        """
         self._maker = maker
         self._layout = channel_blocks(output, spatial_rank)
         self._buffer = maker.written(output)
@@ -38,9 +48,9 @@ class BlockOutput:
     def store(
         self, made: Value, image: Operand, block: Operand, positions: Sequence[Operand]
     ) -> None:
-        """Writes the channels of a block at spatial positions.
+        """Write the channels of a block at spatial positions.
 
-        ``made`` is what the operation itself computed for them.
+        ``made`` is the operation's own result for them.
         """
         b, layout, maker = self._maker.builder, self._layout, self._maker
         lanes = layout.lanes

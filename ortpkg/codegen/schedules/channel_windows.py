@@ -1,8 +1,8 @@
-"""Kernels that combine each channel's windows by itself: channels are the lanes of vectors.
+"""Kernels that combine the windows of each channel separately, with channels as lanes.
 
-A depthwise convolution and a pooling differ in how a tap is combined, and in what is made of the
-result; how rows, columns and taps are walked is the same. Source and output are blocked alike, or
-both plain: then a vector is one number.
+A depthwise convolution and a pooling differ in how a tap is combined and in the end result; the
+loops over rows, columns and taps are the same. Source and output are blocked alike, or both plain,
+with vectors of one number.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ortpkg.codegen.tensor_ir.elements import Element, Tensor
 from ortpkg.codegen.tensor_ir.operations import Window
 from ortpkg.shapes.expressions import Size
 
-#: What one tile combines: taps of single numbers, some 10 to 40 microseconds.
+#: Taps of single numbers that one tile combines, some 10 to 40 microseconds.
 _LEAST_TILE_TAPS, _MOST_TILE_TAPS = 125_000, 500_000
-#: What a size counts for that is a formula.
+#: Assumed value of a size that is a formula.
 _USUAL_SIZE = 64
 
 
 class ChannelWindows(ABC):
-    """A kernel in the making; what a window is combined to is the subclass's."""
+    """A kernel under construction; subclasses define how windows are combined."""
 
     def __init__(
         self,
@@ -53,7 +53,17 @@ class ChannelWindows(ABC):
         sum_scalar: Scalar,
         channels: int | None = None,
     ) -> None:
-        """``channels``: how many the output has, where that is known; else its lanes are all."""
+        """Create a kernel.
+
+        Args:
+            name: name of the kernel.
+            model: the CPU.
+            source, output: the tensors.
+            window: the windows.
+            epilogue: expression over the output's axes, or None.
+            sum_scalar: type in which taps are combined.
+            channels: number of channels of the output; None if all lanes are used.
+        """
         rank = len(window.kernel)
         self._maker = KernelMaker(name)
         self._builder = self._maker.builder
@@ -68,24 +78,31 @@ class ChannelWindows(ABC):
 
     @abstractmethod
     def _initial(self) -> Value:
-        """What a window is before its first tap."""
+        """Return the value of a window before its first tap."""
 
     @abstractmethod
     def _factor(self, block: Value, tap: Value) -> Value | None:
-        """What the elements of a tap are combined with, beside themselves."""
+        """Return the second operand of a tap's elements, such as their weights; None for none."""
 
     @abstractmethod
     def _combined(self, total: Value, element: Value, factor: Value | None) -> Value:
-        """The window with one more tap."""
+        """Return the window combined with one more tap."""
 
     def _finished(self, total: Value, _run: ColumnRun, _column: int, _at: Sequence[Value]) -> Value:
-        """What is made of a window, of the column of a group whose first is at these positions."""
+        """Return the final value of a window.
+
+        Args:
+            total: the combined taps.
+            _run: the columns that are combined at once.
+            _column: number of the window's column among them.
+            _at: positions of the first of these columns.
+        """
         return total
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel: blocks, then rows, then groups of columns of a tile."""
+        """Return the kernel: loops over blocks, rows, and groups of columns of a tile."""
         b, last = self._builder, self._axes[-1]
-        rows = prod((each.output for each in self._axes[:-1]), start=1)
+        rows = prod((axis.output for axis in self._axes[:-1]), start=1)
         tile_blocks, tile_rows = self._tile(rows)
         space = TileSpace(
             self._maker, (self._view.batch, 1), (self._view.blocks, tile_blocks), (rows, tile_rows)
@@ -99,16 +116,16 @@ class ChannelWindows(ABC):
         return self._maker.scheduled(space.tile_count)
 
     def _tile(self, rows: Size) -> tuple[int, int]:
-        """How many blocks and rows a tile has."""
+        """Return the numbers of blocks and rows in a tile."""
         blocks, known_rows, width = (
-            each if isinstance(each, int) else _USUAL_SIZE
-            for each in (self._view.blocks, rows, self._axes[-1].output)
+            size if isinstance(size, int) else _USUAL_SIZE
+            for size in (self._view.blocks, rows, self._axes[-1].output)
         )
         row = max(1, width * prod(self._window.kernel) * self._view.lanes)
         return even_tile(blocks, known_rows, cost=row, least=_LEAST_TILE_TAPS, most=_MOST_TILE_TAPS)
 
     def _columns(self) -> int:
-        """How many columns are combined at once: each takes a register, and one to load into."""
+        """Return the number of columns combined at once: as many as registers hold."""
         width = self._axes[-1].output
         nbytes = self._sum_type.scalar.nbytes
         registers = self._model.register_count * 4 // max(nbytes, 4) - self._window.kernel[-1]
@@ -121,12 +138,12 @@ class ChannelWindows(ABC):
     def _group(
         self, run: ColumnRun, image: Value, block: Value, positions: Sequence[Value]
     ) -> None:
-        """Columns from the last position on."""
+        """Emit the columns from the last position on."""
         b, size = self._builder, self._maker.size
         source = b.mul(b.add(b.mul(image, size(self._view.blocks)), block), size(self._view.plane))
-        for place, (axis, position) in enumerate(zip(self._axes, positions, strict=True)):
+        for number, (axis, position) in enumerate(zip(self._axes, positions, strict=True)):
             start = b.sub(b.mul(position, axis.stride), size(axis.before))
-            source = b.add(source, b.mul(start, size(self._view.stride(place))))
+            source = b.add(source, b.mul(start, size(self._view.stride(number))))
         totals: Sequence[Value] = [self._initial()] * run.columns
         totals = self._walked(run, positions, 0, source, b.index(0), block, totals)
         for column, total in enumerate(totals):
@@ -138,35 +155,36 @@ class ChannelWindows(ABC):
         self,
         run: ColumnRun,
         positions: Sequence[Value],
-        place: int,
+        number: int,
         source: Value,
         tap: Value,
         block: Value,
         totals: Sequence[Value],
     ) -> Sequence[Value]:
-        """The windows with all taps along the axes from ``place`` on; ``tap`` counts those before.
+        """Return the windows with all taps along the axes from ``number`` on.
 
-        The last axis is written out where its taps are known.
+        ``tap`` is the index of the taps of the axes before. Known taps of the last axis are
+        unrolled.
         """
         b = self._builder
-        axis = self._axes[place] if place < len(self._axes) else None
+        axis = self._axes[number] if number < len(self._axes) else None
         if axis is None:
             return self._with_tap(source, 0, 1, tap, block, totals)
         tap = b.mul(tap, axis.kernel)
-        stride = b.index(self._maker.size(self._view.stride(place)))
+        stride = b.index(self._maker.size(self._view.stride(number)))
         step = b.mul(stride, axis.dilation)
-        if place == len(self._axes) - 1 and run.taps is not None:
-            for each in run.taps:
-                start = b.add(source, b.mul(step, each.place))
-                at = b.add(tap, each.place)
-                totals = self._with_tap(start, each.first, each.stop, at, block, totals)
+        if number == len(self._axes) - 1 and run.taps is not None:
+            for run_tap in run.taps:
+                start = b.add(source, b.mul(step, run_tap.position))
+                at = b.add(tap, run_tap.position)
+                totals = self._with_tap(start, run_tap.first, run_tap.stop, at, block, totals)
             return totals
-        first, stop = taps_inside(self._maker, axis, positions[place])
+        first, stop = taps_inside(self._maker, axis, positions[number])
         with b.loop(first, stop, carried=totals) as loop:
             inner_source = b.add(source, b.mul(loop.index, step))
             inner_tap = b.add(tap, loop.index)
             inner = self._walked(
-                run, positions, place + 1, inner_source, inner_tap, block, loop.carried
+                run, positions, number + 1, inner_source, inner_tap, block, loop.carried
             )
             loop.hand_on(*inner)
         return loop.results
@@ -180,7 +198,7 @@ class ChannelWindows(ABC):
         block: Value,
         totals: Sequence[Value],
     ) -> Sequence[Value]:
-        """The windows of columns ``first`` up to ``stop`` with one tap more."""
+        """Return the windows with one more tap for the columns ``first`` up to ``stop``."""
         b, lanes = self._builder, self._view.lanes
         factor = self._factor(block, tap)
         made = list(totals)

@@ -1,7 +1,7 @@
-"""Schedules convolutions: which kernel computes one, and how it is cut.
+"""Schedules convolutions: chooses the kernel and its tiling.
 
-The output is blocked, with as many lanes as a vector has numbers of f32; the source is blocked or
-plain. Channels, groups and the window are numbers; the batch and the spatial sizes may be formulas.
+The output is blocked, with as many lanes as an f32 vector has; the source is blocked or plain.
+Channels, groups and the window are numbers; the batch and the spatial sizes may be formulas.
 """
 
 from __future__ import annotations
@@ -35,18 +35,29 @@ from ortpkg.codegen.schedules.window_axes import WindowAxis, flat_axis, window_a
 from ortpkg.codegen.schedules.winograd_convolution import winograd_convolution
 from ortpkg.codegen.schedules.winograd_tiling import winograd_tiling
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
-from ortpkg.codegen.tensor_ir.elements import Number, Place, Position, Read, Tensor, along, parts_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Coordinate,
+    Number,
+    Position,
+    Read,
+    Tensor,
+    along,
+    parts_of,
+)
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
 
 def schedule_convolution(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of a convolution, weights packed ahead where they are constants.
+    """Return the kernels of a convolution; constant weights are packed at compile time.
 
-    Of bytes, weights are i8 and have no zero point, and the source is in blocks: u8 without a zero
-    point, or i8 with -128. ValueError otherwise. A convolution of each channel by itself may have
-    any.
+    Weights of bytes must be i8 without a zero point, with a source in blocks: u8 without a zero
+    point, or i8 with the zero point -128. A depthwise convolution may have any zero points.
+
+    Raises:
+        ValueError: if bytes or blocks differ from that.
+        TypeError: if the number of channels is a formula.
     """
     window = operation.window
     source = channel_blocks(operation.source, len(window.kernel))
@@ -74,9 +85,9 @@ def schedule_convolution(
     if layouts[0].scalar is Scalar.I8:
         _check_zeros(operation)
     axes = window_axes(source.spatial, output.spatial, window)
-    if all(each.is_pointwise for each in axes) and _is_flat(operation):
+    if all(axis.is_pointwise for axis in axes) and _is_flat(operation):
         axes = [flat_axis(axes)]
-    layout, tiling = _cut(model, layouts, axes, 1)
+    layout, tiling = _cheapest_tiling(model, layouts, axes, 1)
     weights = packed_weights(operation.weights, layout, constants)
     return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes)]
 
@@ -85,48 +96,48 @@ def _phases_kernels(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor], phases: Phases
 ) -> list[ScheduledKernel]:
     """Return the kernels of phases of a transposed convolution: weight packing first, if any."""
-    axes = [each.axis for each in phases]
+    axes = [phase.axis for phase in phases]
     layouts = weight_layouts(
         operation,
-        [each.kernel for each in axes],
+        [axis.kernel for axis in axes],
         source_lanes=channel_blocks(operation.source, len(axes)).lanes,
         lanes=model.lanes(Scalar.F32),
     )
-    layout, tiling = _cut(model, layouts, axes, phase_count(phases))
+    layout, tiling = _cheapest_tiling(model, layouts, axes, phase_count(phases))
     weights = phase_weights(operation, layout, phases, constants)
     return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes, phases)]
 
 
-def _cut(
+def _cheapest_tiling(
     model: MachineModel,
     layouts: Sequence[WeightLayout],
     axes: Sequence[WindowAxis],
     phases: int,
 ) -> tuple[WeightLayout, ConvolutionTiling]:
-    """The layout that costs least, and how a kernel is cut that has so many phases."""
+    """Return the cheapest layout and the tiling of a kernel with this many phases."""
     last, packed = axes[-1], layouts[0].scalar
     steps = steps_of(packed)
     has_pairs = packed is Scalar.I8 and not has_byte_dots(model)
     candidates = (
         (
-            each,
+            layout,
             register_group(
                 model,
                 width=last.output,
-                sharing=each.sharing,
+                sharing=layout.sharing,
                 nbytes=steps.sums.nbytes,
                 loaded=2 if has_pairs else 1,
                 spare=2 if has_pairs else 0,
             ),
         )
-        for each in layouts
+        for layout in layouts
     )
     layout, group = min(candidates, key=lambda pair: pair[0].mean_count * pair[1].cost)
     tiling = convolution_tiling(
         model,
         group=group,
         output_blocks=phases * layout.blocks,
-        rows=prod((each.output for each in axes[:-1]), start=1),
+        rows=prod((axis.output for axis in axes[:-1]), start=1),
         width=last.output,
         cuts_rows=last.is_written_out or not last.is_padded,
         sums=round(layout.mean_count * prod(layout.kernel) * layout.source_lanes) // steps.group,
@@ -136,7 +147,7 @@ def _cut(
 
 
 def _check_zeros(operation: Convolution) -> None:
-    """ValueError where a kernel would have to take off zero points."""
+    """Raise ValueError if the kernel would have to subtract zero points."""
     least = -BYTE_SHIFT if operation.source.scalar is Scalar.I8 else 0
     zero = operation.source_zero
     number = 0 if zero is None else zero.number if isinstance(zero, Number) else None
@@ -145,9 +156,9 @@ def _check_zeros(operation: Convolution) -> None:
 
 
 def _is_flat(operation: Convolution) -> bool:
-    """Whether the epilogue is the same where pixels are counted in one row.
+    """Return True if the epilogue is the same when pixels are numbered in a single row.
 
-    It reads a tensor then at the place of the pixel along all spatial axes, or along none.
+    It then reads each tensor at the pixel's position along all spatial axes, or along none.
     """
     rank = len(operation.window.kernel)
     spatial = range(2, 2 + rank)
@@ -159,16 +170,20 @@ def _is_flat(operation: Convolution) -> bool:
             return False
         if not isinstance(part, Read):
             continue
-        moving = [axis for axis, place in enumerate(part.places) if _moves_with(place, spatial)]
-        found = slice(moving[0], moving[0] + rank) if moving else slice(0)
+        moving = [
+            axis
+            for axis, coordinate in enumerate(part.coordinates)
+            if _moves_with(coordinate, spatial)
+        ]
+        spatial_part = slice(moving[0], moving[0] + rank) if moving else slice(0)
         if moving and (
-            part.places[found] != pixels
-            or part.tensor.shape[found] != operation.output.shape[2 : 2 + rank]
+            part.coordinates[spatial_part] != pixels
+            or part.tensor.shape[spatial_part] != operation.output.shape[2 : 2 + rank]
             or len(moving) != rank
         ):
             return False
     return True
 
 
-def _moves_with(place: Place, axes: Collection[int]) -> bool:
-    return any(axis in axes for axis, _ in place.terms)
+def _moves_with(coordinate: Coordinate, axes: Collection[int]) -> bool:
+    return any(axis in axes for axis, _ in coordinate.terms)

@@ -1,8 +1,8 @@
-"""Weights of convolutions in the order in which a kernel reads them, packed ahead or by a kernel.
+"""Weights of convolutions, packed in the order in which a kernel reads them.
 
 The order is (output blocks, pieces of the source, kernel..., lanes of a piece, lanes of the
 output). For 8-bit weights, four neighbouring lanes of a piece come last, because one instruction
-multiplies four. Where an output block has channels of several groups, the lanes of other groups
+multiplies four. If an output block has channels of several groups, the lanes of other groups
 hold zeros. Kernels then sum each group separately and keep only its lanes, since zero times
 infinity is NaN.
 """
@@ -29,21 +29,22 @@ _BYTES_TOGETHER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightLayout:
-    """Which source channels each block of output channels is summed over.
+    """Layout of packed weights, and the source channels that output blocks are summed over.
 
     ``sharing`` neighbouring blocks of the output read the same pieces of the source: those of all
     groups that have channels in them. A *piece* is a block of source channels, or as many
-    neighbours in a block as are of one group.
+    neighbours in a block as belong to one group.
 
     Attributes:
-        channels, group_channels: of the output, and how many channels a group has of the source.
-        groups: of the convolution.
+        channels, group_channels: output channels, and source channels of a group.
+        groups: groups of the convolution.
         kernel: sizes of the window.
         source_lanes, lanes: channels in a piece of the source, and in a block of the output.
-        sharing: divides the number of blocks.
-        is_depthwise: each lane has the one weight of its channel for each tap; the layout has one
-            piece of one lane.
-        scalar: kind of the packed weights.
+        sharing: number of output blocks that share their source; divides the number of blocks.
+        is_depthwise: True if each lane has only its channel's weight for each tap; the layout then
+            has
+            one piece of one lane.
+        scalar: type of the packed weights.
     """
 
     channels: int
@@ -63,17 +64,17 @@ class WeightLayout:
 
     @property
     def blocks(self) -> int:
-        """Blocks of output channels."""
+        """Number of blocks of output channels."""
         return -(-self.channels // self.lanes)
 
     @property
     def group_outputs(self) -> int:
-        """Output channels of a group."""
+        """Number of output channels in a group."""
         return max(1, self.channels // self.groups)
 
     @property
     def crosses_groups(self) -> bool:
-        """Return True if blocks that share their source may mix groups; never for 8-bit weights."""
+        """True if blocks that share their source may mix groups; never for 8-bit weights."""
         if self.groups == 1 or self.is_depthwise or self.scalar is Scalar.I8:
             return False
         return self.group_outputs % (self.sharing * self.lanes) != 0
@@ -88,13 +89,13 @@ class WeightLayout:
         """First piece and number of pieces that each run of ``sharing`` output blocks reads."""
         if self.is_depthwise:
             return [(0, 1)] * self.blocks
-        found = []
+        spans = []
         for channel in range(0, self.blocks * self.lanes, self.sharing * self.lanes):
             last = min(channel + self.sharing * self.lanes, self.channels) - 1
             first = channel // self.group_outputs * self.group_channels // self.source_lanes
             stop = (last // self.group_outputs + 1) * self.group_channels
-            found.append((first, -(-stop // self.source_lanes) - first))
-        return found
+            spans.append((first, -(-stop // self.source_lanes) - first))
+        return spans
 
     @property
     def count(self) -> int:
@@ -108,7 +109,7 @@ class WeightLayout:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the packed weights."""
+        """Shape of the packed weights."""
         lanes: tuple[int, ...] = (self.source_lanes, self.lanes)
         if self.together > 1:
             lanes = (self.source_lanes // self.together, self.lanes, self.together)
@@ -116,11 +117,11 @@ class WeightLayout:
 
     @property
     def block_stride(self) -> int:
-        """How many weights lie between neighbouring output blocks."""
+        """Number of weights between neighbouring output blocks."""
         return prod(self.shape[1:])
 
     def first_channel(self, channel: int) -> int:
-        """Where, among the source channels of its block, those of an output channel begin."""
+        """Return the first source channel of an output channel, relative to its block's source."""
         if self.is_depthwise:
             return 0
         group = channel // self.group_outputs
@@ -128,8 +129,8 @@ class WeightLayout:
         return group * self.group_channels - block * self.source_lanes
 
     def pack(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The weights in this layout."""
-        # loaded where weights are packed: schedules are made without numpy
+        """Return the weights in this layout."""
+        # imported here, since only packing needs numpy
         import numpy as np
 
         rows = (self.blocks * self.lanes, self.count * self.source_lanes, *self.kernel)
@@ -149,10 +150,10 @@ class WeightLayout:
 def weight_layouts(
     operation: Convolution, kernel: Sequence[int], *, source_lanes: int, lanes: int
 ) -> list[WeightLayout]:
-    """The layouts that there are: the more neighbours share their source, the more of it is read.
+    """Return the possible layouts; the more blocks share their source, the more of it each reads.
 
-    A depthwise convolution with blocks on both sides has one of its own. ``kernel``: the window's
-    sizes, or those of a phase.
+    A blocked depthwise convolution has a layout of its own. ``kernel`` are the sizes of the window,
+    or of a phase.
     """
     channels, group_channels = (_number(size) for size in operation.weights.shape[:2])
     is_depthwise = operation.is_depthwise and source_lanes == lanes
@@ -181,7 +182,7 @@ def weight_layouts(
 
 
 def _packed_scalar(scalar: Scalar, *, is_depthwise: bool) -> Scalar:
-    """Bytes stay so for sums of products of four."""
+    """Return the type of packed weights; bytes stay bytes if products are summed in fours."""
     if scalar is Scalar.F64 or (scalar is Scalar.I8 and not is_depthwise):
         return scalar
     return Scalar.F32
@@ -189,7 +190,7 @@ def _packed_scalar(scalar: Scalar, *, is_depthwise: bool) -> Scalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedWeights:
-    """Weights in a layout: a constant that is packed ahead, or what ``kernels`` write."""
+    """Weights in a layout: a constant packed at compile time, or the output of ``kernels``."""
 
     tensor: Tensor
     layout: WeightLayout
@@ -197,7 +198,7 @@ class PackedWeights:
     kernels: tuple[ScheduledKernel, ...]
 
     def read(self, maker: KernelMaker) -> Buffer:
-        """Their buffer in a kernel."""
+        """Return their buffer in a kernel."""
         if self.packing is None:
             return maker.read(self.tensor)
         return maker.read_packed(self.tensor, self.packing)

@@ -1,7 +1,7 @@
-"""Depthwise convolution: each output channel is summed over one channel of the source, its own.
+"""Depthwise convolution: each output channel is summed over one source channel, its own.
 
-Bytes are multiplied and summed as f32, which is exact for windows of up to 258 taps, less their
-zero points.
+Bytes, minus their zero points, are multiplied and summed as f32, which is exact for windows of up
+to 258 taps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ortpkg.codegen.tensor_ir.operations import Convolution
 def depthwise_convolution(
     operation: Convolution, model: MachineModel, weights: PackedWeights
 ) -> ScheduledKernel:
-    """The kernel; source and output are blocked alike."""
+    """Return the kernel; source and output are blocked alike."""
     return _DepthwiseConvolution(operation, model, weights).scheduled()
 
 
@@ -50,8 +50,8 @@ class _DepthwiseConvolution(ChannelWindows):
 
     def _factor(self, block: Value, tap: Value) -> Value:
         b, lanes = self._builder, self._sum_type.lanes
-        place = b.add(b.mul(block, prod(self._window.kernel)), tap)
-        weights = b.load(self._weights, b.mul(place, lanes), lanes)
+        row = b.add(b.mul(block, prod(self._window.kernel)), tap)
+        weights = b.load(self._weights, b.mul(row, lanes), lanes)
         return self._less_zero(weights, self._operation.weights_zero, block)
 
     def _combined(self, total: Value, element: Value, factor: Value | None) -> Value:
@@ -64,7 +64,7 @@ class _DepthwiseConvolution(ChannelWindows):
         return self._builder.cast(total, Scalar.I32) if is_of_bytes else total
 
     def _less_zero(self, value: Value, zero: Element | None, block: Value) -> Value:
-        """Numbers of the channels of a block less their zero point."""
+        """Return numbers of the channels of a block, minus their zero point."""
         if zero is None or (isinstance(zero, Number) and zero.number == 0):
             return value
         b, lanes, rank = self._builder, self._sum_type.lanes, len(self._window.kernel)

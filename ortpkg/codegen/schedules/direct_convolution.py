@@ -1,10 +1,10 @@
 """Direct convolution: sums of windows in registers, for several columns and blocks of channels.
 
 A group of registers holds the sums of neighbouring columns of one row for neighbouring blocks of
-output channels, a vector for each. For each source channel of each tap, the weights of the blocks
-are loaded once, and the source element of each column is multiplied with all of them. Of bytes,
-four source channels are multiplied and summed at once. The source may be blocked or plain, that of
-bytes has blocks; the output is blocked.
+output channels, one vector each. For each source channel of each tap, the weights of the blocks
+are loaded once, and the source element of each column is multiplied with all of them. For bytes,
+four source channels are multiplied and summed at once. The source may be blocked or plain, blocked
+for bytes; the output is blocked.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from ortpkg.codegen.schedules.window_axes import (
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
-#: Products in a body that is written out: more only take longer to compile. Of bytes one step is:
-#: an element of their source takes a register of its own, and LLVM would load those of all steps
+#: Most products in an unrolled body; more only take longer to compile. For bytes, one step is
+#: unrolled: each of their source elements takes a register, and LLVM would load those of all steps
 #: before the first product.
 _MOST_PRODUCTS = 64
 
 
-#: Masked writes are free for vectors of this many bytes (AVX-512).
+#: Vector size with which masked writes are free (AVX-512).
 _MASKED_NBYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A loop around the products: how far a pass goes on in the source and in the weights."""
+    """A loop around the products, with the steps of an iteration in source and weights."""
 
     start: Operand
     stop: Operand
@@ -70,10 +70,16 @@ def direct_convolution(
     axes: Sequence[WindowAxis],
     phases: Phases = (),
 ) -> ScheduledKernel:
-    """The kernel; ``axes`` are the spatial ones, which may be flat where all are pointwise.
+    """Return the kernel.
 
-    ``phases``: of a transposed convolution, those that it computes; the weights have blocks of each
-    of them, one phase after the other.
+    Args:
+        operation: the convolution.
+        model: the CPU.
+        weights: the packed weights; with phases, they have blocks for each, one phase after the
+            other.
+        tiling: sizes of tiles and register groups.
+        axes: the spatial axes, which may be joined if all are pointwise.
+        phases: phases of a transposed convolution to compute.
     """
     return _DirectConvolution(operation, model, weights, tiling, axes, phases).scheduled()
 
@@ -115,7 +121,7 @@ class _DirectConvolution:
         ]
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel: blocks, then rows, then groups of columns of a tile."""
+        """Return the kernel: loops over blocks, rows, and groups of columns of a tile."""
         tiling, b = self._tiling, self._builder
         rows = prod((window_axis.output for window_axis in self._axes[:-1]), start=1)
         space = TileSpace(
@@ -137,7 +143,7 @@ class _DirectConvolution:
     def _group(
         self, run: ColumnRun, image: Value, block: Value, positions: Sequence[Value]
     ) -> None:
-        """Columns from the last position on, for neighbouring blocks from ``block`` on."""
+        """Emit the columns from the last position on, for neighbouring blocks from ``block`` on."""
         b, layout, size = self._builder, self._layout, self._maker.size
         weight = b.mul(block, layout.block_stride)
         phase = b.index(0)
@@ -165,7 +171,7 @@ class _DirectConvolution:
             )
 
     def _in_output(self, phase: Value, positions: Sequence[Value]) -> Sequence[Value]:
-        """Where windows of a phase stand in the output."""
+        """Return the positions in the output of the windows of a phase."""
         if not self._phases:
             return positions
         b, output_positions = self._builder, []
@@ -181,7 +187,7 @@ class _DirectConvolution:
         """Return the sums of blocks that contain channels of several groups.
 
         Each group is summed separately and only its lanes are kept: another group's source may be
-        infinite, and infinity times a zero weight would be NaN. Where instructions have masks, each
+        infinite, and infinity times a zero weight would be NaN. If instructions have masks, each
         product is added under the mask of its group, which needs no more registers.
         """
         b, layout, columns = self._builder, self._layout, run.columns
@@ -268,11 +274,11 @@ class _DirectConvolution:
         tap = layout.source_lanes * layout.lanes
         levels = []
         looped = len(self._axes) if run.taps is None else len(self._axes) - 1
-        for place in range(looped):
-            axis = self._axes[place]
-            first, stop = taps_inside(self._maker, axis, positions[place])
-            step = b.mul(b.index(self._strides[place]), axis.dilation)
-            levels.append(_Level(first, stop, step, prod(layout.kernel[place + 1 :]) * tap))
+        for number in range(looped):
+            axis = self._axes[number]
+            first, stop = taps_inside(self._maker, axis, positions[number])
+            step = b.mul(b.index(self._strides[number]), axis.dilation)
+            levels.append(_Level(first, stop, step, prod(layout.kernel[number + 1 :]) * tap))
         return levels
 
     def _summed(
@@ -283,7 +289,7 @@ class _DirectConvolution:
         weight: Value,
         sums: Sequence[Value],
     ) -> Sequence[Value]:
-        """The sums with the products of all passes of the loops added."""
+        """Return the sums plus the products of all iterations of the loops."""
         if not levels:
             return self._products(run, source, weight, sums)
         b, level = self._builder, levels[0]
@@ -299,26 +305,27 @@ class _DirectConvolution:
     def _products(
         self, run: ColumnRun, source: Value, weight: Value, sums: Sequence[Value]
     ) -> Sequence[Value]:
-        """The sums with the products of one row of taps, or of one tap, of one piece of the source.
+        """Return the sums plus the products of a row of taps, or of one tap, with one source piece.
 
-        Taps of whole blocks that follow each other and belong to the same columns are one loop over
-        their lanes, which lie one after the other in the source and in the weights. No pass spans
-        two taps: they share elements of the source, and LLVM would keep all of them in registers
-        that the sums need.
+        Consecutive taps of whole blocks with the same columns form one loop over their lanes, which
+        are contiguous in the source and in the weights. No iteration spans two taps: they share
+        elements of the source, and LLVM would keep all of them in registers that the sums need.
         """
         for first, length in self._tap_groups(run):
             sums = self._group_products(run, first, length, source, weight, sums)
         return sums
 
     def _tap_groups(self, run: ColumnRun) -> list[tuple[Tap, int]]:
-        """The first of some taps, and how many follow it, itself among them."""
+        """Return groups of consecutive taps as (first tap, number of taps)."""
         if run.taps is None:
-            return [(Tap(place=0, first=0, stop=1), 1)]
+            return [(Tap(position=0, first=0, stop=1), 1)]
         groups: list[tuple[Tap, int]] = []
         is_whole = self._layout.source_lanes == self._view.lanes
         for tap in run.taps:
             first, count = groups[-1] if groups else (tap, 0)
-            follows = is_whole and self._last.dilation == 1 and tap.place == first.place + count
+            follows = (
+                is_whole and self._last.dilation == 1 and tap.position == first.position + count
+            )
             if groups and follows and (tap.first, tap.stop) == (first.first, first.stop):
                 groups[-1] = (first, count + 1)
             else:
@@ -360,10 +367,10 @@ class _DirectConvolution:
         step: Value,
         sums: list[Value],
     ) -> None:
-        """Adds the products of the source channels of one step of one tap."""
+        """Add the products of the source channels of one step of one tap."""
         b, layout, steps = self._builder, self._layout, self._steps
         lanes_in, lanes = layout.source_lanes, layout.lanes
-        weights_at = b.add(weight, b.add(b.mul(step, lanes), tap.place * lanes_in * lanes))
+        weights_at = b.add(weight, b.add(b.mul(step, lanes), tap.position * lanes_in * lanes))
         vectors = [
             steps.right(
                 b, self._weights, b.add(weights_at, number * layout.block_stride), lanes, None
@@ -371,12 +378,12 @@ class _DirectConvolution:
             for number in range(self._tiling.blocks)
         ]
         for column in range(tap.first, tap.stop):
-            offset = column * self._last.stride + tap.place * self._last.dilation
+            offset = column * self._last.stride + tap.position * self._last.dilation
             at_source = b.add(source, offset * self._view.lanes)
             vector = steps.left(b, self._source, at_source, lanes)
             for number, weights in enumerate(vectors):
-                sum_place = number * run.columns + column
-                added = steps.add(b, sums[sum_place], vector, weights)
+                sum_index = number * run.columns + column
+                added = steps.add(b, sums[sum_index], vector, weights)
                 if self._masks:
-                    added = b.select(self._masks[number], added, sums[sum_place])
-                sums[sum_place] = added
+                    added = b.select(self._masks[number], added, sums[sum_index])
+                sums[sum_index] = added

@@ -1,6 +1,7 @@
-"""Estimates how long elements take, so that tiles become neither too short nor too long.
+"""Estimates the time of elements, so that tiles are neither too short nor too long.
 
-The numbers are rough: cycles of a CPU of today at some 3 GHz, data from the second cache on.
+The numbers are rough: cycles of a current CPU at some 3 GHz, with data in the second-level cache or
+further.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
@@ -21,11 +22,11 @@ from ortpkg.codegen.tensor_ir.elements import (
     scalar_of,
 )
 
-#: How long a tile is to take: long next to handing it out, short next to what a user waits for.
+#: Target time of a tile: long compared with starting it, short compared with a user's wait.
 TILE_NS = 30_000.0
 _NS_PER_CYCLE = 0.35
 _NS_PER_BYTE = 0.06
-#: Of one vector.
+#: Cycles of a function of one vector.
 _CYCLES: Mapping[Function, float] = MappingProxyType({
     Function.DIV: 8,
     Function.SQRT: 10,
@@ -38,22 +39,22 @@ _CYCLES: Mapping[Function, float] = MappingProxyType({
     Function.COS: 50,
     Function.POW: 150,
 })  # fmt: skip
-#: Of one number: what there are no vector instructions for.
+#: Cycles of an operation without vector instructions, per number.
 _CYCLES_OF_ONE = 8.0
 
 
 def element_ns(element: Element, model: MachineModel, vector_axis: int | None) -> float:
-    """Nanoseconds for one element, among neighbours along the axis."""
+    """Return the nanoseconds for one element, among neighbours along the axis."""
     lanes = model.lanes(Scalar.F32)
     cycles = nbytes = 0.0
     for part in parts_of(element):
         match part:
             case Read(tensor, _):
-                place = linear_place(part)
-                stride = place.stride(vector_axis)
-                if stride == 0 and not place.values:
+                linear = linear_index(part)
+                stride = linear.stride(vector_axis)
+                if stride == 0 and not linear.values:
                     continue
-                is_gather = stride != 1 or bool(place.values)
+                is_gather = stride != 1 or bool(linear.values)
                 cycles += 2.0 if is_gather else 1.0 / lanes
                 nbytes += tensor.scalar.nbytes
             case Call(function, operands):
@@ -68,5 +69,5 @@ def element_ns(element: Element, model: MachineModel, vector_axis: int | None) -
 
 
 def elements_in_tile(cost_ns: float) -> int:
-    """How many elements of that cost fill a tile: a multiple of 256."""
+    """Return the number of elements of this cost that fill a tile: a multiple of 256."""
     return max(1, round(TILE_NS / max(cost_ns, 0.01) / 256)) * 256

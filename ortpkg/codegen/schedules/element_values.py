@@ -1,7 +1,7 @@
-"""Makes the loop-IR values of an element: what an expression is at a place of the axes.
+"""Turns the expression of an element into values of the loop IR, at given positions of the axes.
 
-Neighbours along one *vector axis* are computed at once, as the lanes of a vector; what is the same
-for all of them stays a single number until a vector is asked for.
+Neighbours along one *vector axis* are computed at once, as the lanes of a vector. Subexpressions
+that are equal for all of them stay scalars until a vector is needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import I64, LoopType, Scalar
 from ortpkg.codegen.schedules.integer_division import guarded_quotient, guarded_remainder
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import LinearPlace, linear_place
+from ortpkg.codegen.schedules.linear_reads import LinearIndex, linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.math_functions import MATH_FUNCTIONS, power, power_of_number
 from ortpkg.codegen.tensor_ir.elements import (
@@ -30,8 +30,8 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 
 _SMALL_FLOATS = frozenset({Scalar.F16, Scalar.BF16})
-#: What MIN, MAX and MUL are of bools.
-_OF_BOOLS = {Function.MIN: Op.AND, Function.MAX: Op.OR, Function.MUL: Op.AND, Function.ADD: Op.OR}
+#: Functions of bools as bit operations.
+_BOOL_OPS = {Function.MIN: Op.AND, Function.MAX: Op.OR, Function.MUL: Op.AND, Function.ADD: Op.OR}
 
 
 class ElementValues:
@@ -40,10 +40,7 @@ class ElementValues:
     def __init__(
         self, maker: KernelMaker, model: MachineModel, *, takes_pieces: bool = False
     ) -> None:
-        """Make values for one kernel.
-
-        ``takes_pieces``: whether the offsets of reads are parameters of the kernel.
-        """
+        """Create values for one kernel; ``takes_pieces`` makes offsets of reads its parameters."""
         self._maker, self._model = maker, model
         self._takes_pieces = takes_pieces
 
@@ -57,19 +54,20 @@ class ElementValues:
         count: Operand | None = None,
         made: Value | None = None,
     ) -> Value:
-        """What the element is, as a value of ``lanes`` lanes.
+        """Return the element as a value of ``lanes`` lanes.
 
-        Equal parts are computed once. Whoever calls sees to it that places are within their
-        tensors. Floats of 16 bits are computed as f32, each function's result rounded to them.
+        Equal parts are computed once. The caller ensures that reads stay within their tensors.
+        Floats of 16 bits are computed as f32, and the result of each function is rounded to 16
+        bits.
 
         Args:
-            element: what is computed.
-            axes: the i64 position of each axis; that of the first lane for the vector axis.
-            vector_axis: the axis that the lanes are neighbours along; None: all lanes are alike.
-            lanes: how many there are.
-            count: how many of them are there, 1 or more: nothing is read for those beyond it, whose
-                value is any; None: all.
-            made: what ``Made`` stands for, of 1 or ``lanes`` lanes.
+            element: the expression.
+            axes: the i64 position of each axis; for the vector axis, that of the first lane.
+            vector_axis: the axis along which the lanes are neighbours; None if all lanes are equal.
+            lanes: number of lanes.
+            count: number of valid lanes, 1 or more; the others are not read and undefined. None for
+                all.
+            made: value of ``Made``, with 1 or ``lanes`` lanes.
         """
         if lanes == 1:
             vector_axis = None
@@ -84,7 +82,7 @@ class ElementValues:
 
 @dataclass
 class _Evaluation:
-    """One call of ``value_of``: values of 1 lane are the same for all lanes."""
+    """One call of ``value_of``; values with 1 lane are equal for all lanes."""
 
     maker: KernelMaker
     axes: Sequence[Operand]
@@ -93,20 +91,20 @@ class _Evaluation:
     count: Operand | None
     made: Value | None
     takes_pieces: bool
-    _of_element: dict[int, tuple[Element, Value]] = field(default_factory=dict)
-    _of_parts: dict[tuple[object, ...], Value] = field(default_factory=dict)
+    _element_values: dict[int, tuple[Element, Value]] = field(default_factory=dict)
+    _part_values: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
     @property
     def builder(self) -> KernelBuilder:
-        """What makes the kernel's statements."""
+        """Builder of the kernel."""
         return self.maker.builder
 
     def value(self, element: Element) -> Value:
-        """The element's value, made once."""
-        known = self._of_element.get(id(element))
-        if known is None:
-            known = self._of_element[id(element)] = (element, self._value(element))
-        return known[1]
+        """Return the element's value, computed once."""
+        entry = self._element_values.get(id(element))
+        if entry is None:
+            entry = self._element_values[id(element)] = (element, self._value(element))
+        return entry[1]
 
     def _value(self, element: Element) -> Value:
         match element:
@@ -127,9 +125,9 @@ class _Evaluation:
 
     def _number(self, number: float, scalar: Scalar) -> Value:
         key = ("number", repr(number), scalar)
-        if key not in self._of_parts:
-            self._of_parts[key] = self.builder.constant(number, LoopType(scalar))
-        return self._of_parts[key]
+        if key not in self._part_values:
+            self._part_values[key] = self.builder.constant(number, LoopType(scalar))
+        return self._part_values[key]
 
     def _position(self, axis: int) -> Value:
         position = self.builder.index(self.axes[axis])
@@ -145,28 +143,28 @@ class _Evaluation:
     # --- reads ------------------------------------------------------------------------------------
 
     def _read(self, read: Read) -> Value:
-        place = linear_place(read)
-        values = [(self.value(element), number) for element, number in place.values]
-        shape = (place.terms, place.offset, tuple(values))
+        linear = linear_index(read)
+        values = [(self.value(element), number) for element, number in linear.values]
+        shape = (linear.terms, linear.offset, tuple(values))
         key = ("read", read.tensor, *shape)
-        if key not in self._of_parts:
-            self._of_parts[key] = self._loaded(read, place, values)
-        return self._of_parts[key]
+        if key not in self._part_values:
+            self._part_values[key] = self._loaded(read, linear, values)
+        return self._part_values[key]
 
     def _loaded(
-        self, read: Read, place: LinearPlace, values: Sequence[tuple[Value, object]]
+        self, read: Read, linear: LinearIndex, values: Sequence[tuple[Value, object]]
     ) -> Value:
         b, buffer = self.builder, self.maker.read(read.tensor)
-        stride = place.stride(self.vector_axis)
+        stride = linear.stride(self.vector_axis)
         begins = self.maker.beginning if self.takes_pieces else self.maker.value
-        index: Value = begins(place.offset)
-        for axis, number in place.terms:
+        index: Value = begins(linear.offset)
+        for axis, number in linear.terms:
             index = b.add(index, b.mul(b.index(self.axes[axis]), self.maker.size(number)))
         is_gather = stride not in {0, 1}
         if is_gather:
             steps = b.mul(self._lane_numbers(), b.splat(self.maker.value(stride), self.lanes))
             index = b.add(index, steps)
-        for (_, number), (value, _) in zip(place.values, values, strict=True):
+        for (_, number), (value, _) in zip(linear.values, values, strict=True):
             whole = self._convert(value, Scalar.I64)
             is_gather |= whole.type.lanes > 1
             index = b.add(index, b.mul(whole, self.maker.size(number)))
@@ -179,7 +177,7 @@ class _Evaluation:
         return b.load(buffer, index, self.lanes, self.count)
 
     def _inside(self, indices: Value) -> Value:
-        """The indices, the first one in the place of those that are not there."""
+        """Return the indices, with the first one in place of those of invalid lanes."""
         if self.count is None:
             return indices
         b = self.builder
@@ -187,49 +185,49 @@ class _Evaluation:
         return b.select(is_there, indices, b.extract(indices, 0))
 
     def _lane_numbers(self) -> Value:
-        """0, 1, 2, ... one for each lane."""
+        """Return 0, 1, 2, ..., one for each lane."""
         key = ("lanes",)
-        if key not in self._of_parts:
-            self._of_parts[key] = lane_numbers(self.builder, self.lanes)
-        return self._of_parts[key]
+        if key not in self._part_values:
+            self._part_values[key] = lane_numbers(self.builder, self.lanes)
+        return self._part_values[key]
 
     # --- functions --------------------------------------------------------------------------------
 
     def _convert(self, value: Value, scalar: Scalar) -> Value:
-        """The value as another kind; 16-bit floats by way of f32, as LLVM needs a library else."""
+        """Return the value converted; 16-bit floats via f32, since LLVM would call a library."""
         b, source = self.builder, value.type.scalar
         if source is scalar:
             return value
         key = ("convert", value, scalar)
-        if key not in self._of_parts:
+        if key not in self._part_values:
             if source in _SMALL_FLOATS or scalar in _SMALL_FLOATS:
                 value = b.cast(value, Scalar.F32)
-            self._of_parts[key] = b.cast(value, scalar)
-        return self._of_parts[key]
+            self._part_values[key] = b.cast(value, scalar)
+        return self._part_values[key]
 
     def _call(self, call: Call) -> Value:
         exponent = call.operands[-1]
         if call.function is Function.POW and isinstance(exponent, Number):
             return self._power(call, exponent)
-        operands = [self.value(each) for each in call.operands]
+        operands = [self.value(operand) for operand in call.operands]
         key = ("call", call.function, *operands)
-        if key not in self._of_parts:
-            self._of_parts[key] = self._computed(call.function, operands)
-        return self._of_parts[key]
+        if key not in self._part_values:
+            self._part_values[key] = self._computed(call.function, operands)
+        return self._part_values[key]
 
     def _computed(self, function: Function, operands: Sequence[Value]) -> Value:
         scalar = operands[-1].type.scalar
         if scalar not in _SMALL_FLOATS or function is Function.SELECT:
-            return self._exactly(function, operands)
-        wide = [self._convert(each, Scalar.F32) for each in operands]
-        made = self._exactly(function, wide)
+            return self._computed_natively(function, operands)
+        wide = [self._convert(operand, Scalar.F32) for operand in operands]
+        made = self._computed_natively(function, wide)
         return made if made.type.scalar is Scalar.BOOL else self._convert(made, scalar)
 
-    def _exactly(self, function: Function, operands: Sequence[Value]) -> Value:
+    def _computed_natively(self, function: Function, operands: Sequence[Value]) -> Value:
         b, scalar = self.builder, operands[-1].type.scalar
         if function is Function.POW:
-            lanes = max(each.type.lanes for each in operands)
-            base, exponent = (b.splat(each, lanes) for each in operands)
+            lanes = max(operand.type.lanes for operand in operands)
+            base, exponent = (b.splat(operand, lanes) for operand in operands)
             return power(b, base, exponent)
         if function in MATH_FUNCTIONS:
             return MATH_FUNCTIONS[function](b, operands[0])
@@ -237,8 +235,8 @@ class _Evaluation:
             return guarded_quotient(b, *operands)
         if scalar.is_integer and function is Function.REM:
             return guarded_remainder(b, *operands)
-        if scalar is Scalar.BOOL and function in _OF_BOOLS:
-            return b.compute(_OF_BOOLS[function], *operands)
+        if scalar is Scalar.BOOL and function in _BOOL_OPS:
+            return b.compute(_BOOL_OPS[function], *operands)
         return b.compute(Op(function.value), *operands)
 
     def _power(self, call: Call, exponent: Number) -> Value:
@@ -249,7 +247,7 @@ class _Evaluation:
 
 
 def lane_numbers(builder: KernelBuilder, lanes: int) -> Value:
-    """0, 1, 2, ... as i64 lanes; ``lanes`` is a power of two."""
+    """Return 0, 1, 2, ... as i64 lanes; ``lanes`` is a power of two."""
     if lanes == 1:
         return builder.constant(0, I64)
     wide = I64.with_lanes(lanes)

@@ -1,26 +1,26 @@
-"""How large tiles are, so that all threads have work until the end."""
+"""Chooses sizes of tiles such that all threads have work until the end."""
 
 from __future__ import annotations
 
-#: Threads that are to be busy until the end.
+#: Number of threads to keep busy until the end.
 USUAL_THREADS = 4
-#: Pieces that a dimension is cut into at most, as far as that is compared.
+#: Most pieces of a dimension that are compared.
 _MOST_PIECES = 64
 
 
 def even_tile(
     outer: int, inner: int, *, cost: float, least: float, most: float, most_outer: int | None = None
 ) -> tuple[int, int]:
-    """How many of two dimensions a tile has, so that the last thread is done as soon as can be.
+    """Return the size of tiles with which the last thread ends as early as possible.
 
-    Tiles cost at least ``least``, unless one does it all, and at most ``most`` where that can be;
-    of those that are equally good, the larger ones are taken.
+    Tiles cost at least ``least``, unless one tile does everything, and at most ``most`` if
+    possible. Of equally good tiles, the larger one is chosen.
 
     Args:
         outer, inner: sizes of the dimensions.
-        cost: of one place of both.
-        least, most: of a tile.
-        most_outer: how many of the outer dimension a tile may have.
+        cost: cost of one position.
+        least, most: bounds for the cost of a tile.
+        most_outer: largest size of a tile along the outer dimension.
     """
     outer, inner = max(outer, 1), max(inner, 1)
     tiles = {
@@ -29,11 +29,15 @@ def even_tile(
         for second in range(1, min(inner, _MOST_PIECES) + 1)
     }
     bound = outer if most_outer is None else max(most_outer, 1)
-    # of a very long dimension even the shortest pieces that are compared may be too long
-    allowed = [each for each in tiles if each[0] <= bound] or [(bound, each) for _, each in tiles]
-    long = [each for each in allowed if each[0] * each[1] * cost >= least]
-    short = [each for each in long or allowed if each[0] * each[1] * cost <= most]
-    chosen = short or [min(long or allowed, key=lambda each: each[0] * each[1])]
+    # even the shortest compared pieces of a very long dimension may be too long
+    allowed = [candidate for candidate in tiles if candidate[0] <= bound] or [
+        (bound, length) for _, length in tiles
+    ]
+    long = [candidate for candidate in allowed if candidate[0] * candidate[1] * cost >= least]
+    short = [
+        candidate for candidate in long or allowed if candidate[0] * candidate[1] * cost <= most
+    ]
+    chosen = short or [min(long or allowed, key=lambda candidate: candidate[0] * candidate[1])]
 
     def last_done(tile: tuple[int, int]) -> tuple[int, int, int]:
         count = _pieces(outer, tile[0]) * _pieces(inner, tile[1])

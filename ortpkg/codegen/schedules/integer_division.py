@@ -1,4 +1,4 @@
-"""Division of integers that no operand makes trap.
+"""Integer division that never traps.
 
 x86-64's ``idiv`` raises a signal for a divisor of 0, and for the least number divided by -1.
 """
@@ -10,7 +10,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
 
 
 def guarded_quotient(b: KernelBuilder, left: Value, right: Value) -> Value:
-    """The quotient, rounded to zero; 0 for a divisor of 0, and what wraps around for -1."""
+    """Return the quotient, rounded to zero; 0 for a divisor of 0, and wrapped around for -1."""
     if _is_safe(b.number_of(right)):
         return b.div(left, right)
     is_zero = b.compute(Op.EQ, right, 0)
@@ -23,7 +23,7 @@ def guarded_quotient(b: KernelBuilder, left: Value, right: Value) -> Value:
 
 
 def guarded_remainder(b: KernelBuilder, left: Value, right: Value) -> Value:
-    """The remainder, of the sign of ``left``; 0 for divisors of 0 and -1."""
+    """Return the remainder, with the sign of ``left``; 0 for divisors of 0 and -1."""
     if _is_safe(b.number_of(right)):
         return b.rem(left, right)
     is_unsafe = b.compute(Op.EQ, right, 0)

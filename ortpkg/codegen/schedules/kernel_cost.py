@@ -1,7 +1,8 @@
-"""Estimates how long a kernel takes one thread, as a formula of the sizes that a run gives.
+"""Estimates the time of a kernel on one thread, as a formula of a run's sizes.
 
-It counts products of vectors, a cycle each, and what elements cost (:mod:`.element_cost`). By it
-the launch plan decides what is worth sharing, where a factor of 2 or 3 matters little.
+It counts products of vectors, a cycle each, and the cost of elements (:mod:`.element_cost`). The
+launch plan uses it to decide which steps are worth sharing, where a factor of 2 or 3 matters
+little.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from ortpkg.machine_code.program import LONG_PS
 from ortpkg.shapes.expressions import Size, TooLargeError
 
 _PS_PER_CYCLE = 300
-#: Of what is moved, from and to the second cache or further.
+#: Time per byte moved from and to the second-level cache or further.
 _PS_PER_BYTE = 100
-#: Of one row's element in a softmax or a normalization, which is passed several times.
+#: Time per element of a row in a softmax or a normalization, which passes over it several times.
 _NORMALIZED_NS = 0.5
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
 
 
 def kernel_cost_ps(operation: Operation, kernel: ScheduledKernel, model: MachineModel) -> Size:
-    """Picoseconds that all tiles of a kernel of that operation take."""
+    """Return the picoseconds that all tiles of a kernel of the operation take."""
     written = [
         tensor
         for tensor, buffer in zip(kernel.buffers, kernel.kernel.buffers, strict=True)
@@ -93,7 +94,7 @@ def _operation_ps(operation: Operation, model: MachineModel) -> Size:
 
 
 def _terms_ps(terms: Size, scalar: Scalar, model: MachineModel) -> Size:
-    """Of so many products of numbers, each added to a sum."""
+    """Return the picoseconds of this many products, each added to a sum."""
     at_once = model.lanes(Scalar.F32) * (4 if scalar in _BYTES else 1)
     return terms * max(1, _PS_PER_CYCLE // at_once)
 

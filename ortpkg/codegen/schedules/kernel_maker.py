@@ -1,4 +1,4 @@
-"""Makes a kernel for tensors: their buffers, their strides, sizes that are known or given."""
+"""Makes a kernel for tensors: their buffers and strides, and sizes as numbers or parameters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ortpkg.shapes.expressions import Size
 
 
 class KernelMaker:
-    """A kernel in the making, whose buffers are tensors of the program.
+    """A kernel under construction, whose buffers are tensors of the program.
 
-    A size that is a number stands in the kernel as one, so that loops have known bounds; a formula
-    is a size parameter, whose number each run gives.
+    A size that is a number is a constant in the kernel, so that loops have known bounds; a formula
+    is a size parameter, whose value each run passes.
 
     Attributes:
-        builder: makes the kernel's statements.
+        builder: builder of the kernel.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,20 +31,20 @@ class KernelMaker:
         self._packed: dict[Tensor, Packing] = {}
 
     def read_packed(self, tensor: Tensor, packing: Packing) -> Buffer:
-        """The buffer of a constant in a layout of its own, which ``tensor`` has the shape of."""
+        """Return the buffer of a packed constant; ``tensor`` has the packed shape."""
         self._packed[tensor] = packing
         return self.read(tensor)
 
     def read(self, tensor: Tensor) -> Buffer:
-        """The buffer of a tensor that the kernel reads."""
+        """Return the buffer of a tensor that the kernel reads."""
         return self._buffer(tensor, is_output=False)
 
     def written(self, tensor: Tensor) -> Buffer:
-        """The buffer of a tensor that the kernel writes."""
+        """Return the buffer of a tensor that the kernel writes."""
         return self._buffer(tensor, is_output=True)
 
     def size(self, size: Size) -> Operand:
-        """The number of a size: known, or a parameter of the kernel."""
+        """Return a size as a number if it is known, else as a parameter of the kernel."""
         if isinstance(size, int):
             return size
         if size not in self._sizes:
@@ -63,12 +63,12 @@ class KernelMaker:
         return self._sizes[offset]
 
     def value(self, size: Size) -> Value:
-        """The number of a size as an i64 value."""
+        """Return a size as an i64 value."""
         number = self.size(size)
         return number if isinstance(number, Value) else self.builder.constant(number, I64)
 
     def scheduled(self, tile_count: Size, *, wave_tiles: Size = 0) -> ScheduledKernel:
-        """The kernel, with what it is called with."""
+        """Return the kernel with the tensors and sizes to call it with."""
         return ScheduledKernel(
             kernel=self.builder.kernel(),
             buffers=tuple(self._tensors),
@@ -89,5 +89,5 @@ class KernelMaker:
 
 
 def strides_of(shape: Sequence[Size]) -> tuple[Size, ...]:
-    """How many elements lie between neighbours along each dimension, in C order."""
-    return tuple(prod(shape[place + 1 :], start=1) for place in range(len(shape)))
+    """Return the number of elements between neighbours along each dimension, in C order."""
+    return tuple(prod(shape[dimension + 1 :], start=1) for dimension in range(len(shape)))

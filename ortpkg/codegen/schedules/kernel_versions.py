@@ -1,7 +1,7 @@
-"""Offers several versions of an operation's kernels, of which the sizes of a run choose one.
+"""Offers several versions of an operation's kernels, chosen by the sizes of a run.
 
-A schedule that would cut an operation differently for few rows than for many, where only a run
-knows how many there are, returns what :func:`versions_by_size` makes of both ways::
+A schedule that tiles an operation differently for few rows than for many, where only a run knows
+the number of rows, returns the result of :func:`versions_by_size` for both::
 
     return versions_by_size(
         space.rows,
@@ -9,13 +9,12 @@ knows how many there are, returns what :func:`versions_by_size` makes of both wa
         Version(make=lambda: blocks_of_rows(product)),
     )
 
-Where the size is a number, only the version for it is made: a schedule need not ask. Otherwise all
-are compiled, and the program has the kernels of each as steps with a condition
+If the size is a number, only its version is made, so a schedule need not check. Otherwise all are
+compiled, and the program has the kernels of each as steps with a condition
 (:class:`~ortpkg.machine_code.program.Condition`). The launch plan of a run's shapes leaves out the
-steps, and the memory between them, of all versions but one: what is left out costs no time. Kernels
-that hand on values through temporary tensors make some for each version. Constants that versions
-pack in the same layout are stored once, so versions should share layouts. A version may itself be
-made of versions by another size.
+steps, and the memory between them, of all versions but one, so the others cost no time. Each
+version makes its own temporary tensors. Constants that versions pack in the same layout are stored
+once, so versions should share layouts. A version may itself consist of versions by another size.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class Version:
     """One way to compute an operation.
 
     Attributes:
-        most: the largest size that it is for; None: there is no limit.
-        make: makes the kernels, in the order in which they run.
+        most: the largest size that it is for; None for no limit.
+        make: function that makes the kernels, in the order in which they run.
     """
 
     most: int | None = None
@@ -42,25 +41,34 @@ class Version:
 
 
 def versions_by_size(size: Size, *versions: Version) -> list[ScheduledKernel]:
-    """The kernels of those versions that may run.
+    """Return the kernels of the versions that may run.
 
     Args:
-        size: what decides.
-        versions: for larger and larger sizes; each is for what is above the one before, and the
-            last one has no limit.
+        size: the size that decides.
+        versions: versions for larger and larger sizes; each is for sizes above the previous one's
+            limit, and the last has no limit.
+
+    Raises:
+        ValueError: if limits are not ascending, or the last version has one.
     """
-    limits = [each.most for each in versions[:-1]]
-    known = [each for each in limits if each is not None]
-    if versions[-1].most is not None or len(known) < len(limits) or known != sorted(set(known)):
+    limits = [version.most for version in versions[:-1]]
+    numbers = [limit for limit in limits if limit is not None]
+    if (
+        versions[-1].most is not None
+        or len(numbers) < len(limits)
+        or numbers != sorted(set(numbers))
+    ):
         raise ValueError(f"versions up to {limits} do not follow each other to a last one without")
     if isinstance(size, int):
-        return next(each for each in versions if each.most is None or size <= each.most).make()
+        return next(
+            version for version in versions if version.most is None or size <= version.most
+        ).make()
     kernels: list[ScheduledKernel] = []
     least = 0
     for version in versions:
         condition = Condition(size=size, least=least, most=version.most)
         kernels += [
-            replace(each, conditions=(condition, *each.conditions)) for each in version.make()
+            replace(kernel, conditions=(condition, *kernel.conditions)) for kernel in version.make()
         ]
         least = 0 if version.most is None else version.most + 1
     return kernels

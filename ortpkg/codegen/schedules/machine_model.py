@@ -1,4 +1,4 @@
-"""What schedules know of a CPU: registers, caches, instructions."""
+"""Model of a CPU for schedules: registers, caches, instructions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineModel:
-    """The target of a compilation, as far as tiling goes by it.
+    """The target of a compilation, as far as tiling depends on it.
 
     Attributes:
-        vector_nbytes: of one vector register.
-        register_count: how many vector registers there are.
-        l1_nbytes, l2_nbytes: data caches that a core has for itself, those of the smallest CPU that
-            the target stands for.
-        has_fma: whether a product and a sum are one instruction.
-        features: what the CPU has beyond that, in LLVM's words.
-        multiplies_bfloat: whether products of floats may be computed of numbers rounded to bf16,
-            by an instruction that the CPU has.
-        sums_directly: whether convolutions add up their windows alone, and never by transforms.
+        vector_nbytes: bytes of one vector register.
+        register_count: number of vector registers.
+        l1_nbytes, l2_nbytes: data caches of a single core, on the smallest CPU that the target
+            covers.
+        has_fma: True if a product and a sum are one instruction.
+        features: LLVM's names of the CPU's further features.
+        multiplies_bfloat: True if products of floats may round their operands to bf16, with an
+            instruction that the CPU has.
+        sums_directly: True if convolutions must sum windows directly, without transforms.
     """
 
     vector_nbytes: int
@@ -33,5 +33,5 @@ class MachineModel:
     sums_directly: bool = False
 
     def lanes(self, scalar: Scalar) -> int:
-        """How many numbers of a kind one vector has."""
+        """Return the number of elements of a scalar type in one vector."""
         return max(1, self.vector_nbytes // scalar.nbytes)

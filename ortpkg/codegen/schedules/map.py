@@ -1,9 +1,8 @@
 """Schedules maps: elementwise work, broadcasts, transposes, pieces of tensors, gathers.
 
-Axes are joined as far as they lie so. The vector axis is one along which the output's elements are
-neighbours; of the other axes together, each position is a *row*. Where an expression reads across
-the vector axis, but along another one, both are done in blocks that are transposed in registers
-(:mod:`.transposed_map`).
+Contiguous axes are joined. The vector axis is one along which the output's elements are neighbours;
+each position of the other axes together is a *row*. If an expression reads across the vector axis,
+contiguously along another one, blocks are transposed in registers (:mod:`.transposed_map`).
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from ortpkg.codegen.fusion.substitution import moved, moved_place
+from ortpkg.codegen.fusion.substitution import moved, moved_coordinate
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.schedules.axis_collapse import collapsed
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import linear_place_in
+from ortpkg.codegen.schedules.linear_reads import linear_index_in
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map_body import FlatMap, MapBody
 from ortpkg.codegen.schedules.row_tiles import positions_of, product_of, row_tiles
@@ -25,7 +24,7 @@ from ortpkg.codegen.schedules.transposed_map import schedule_transposed, transpo
 from ortpkg.codegen.tensor_ir.elements import Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Map
 
-#: Below this cost of an element, several vectors are done in one pass.
+#: Below this cost of an element, several vectors are computed in one iteration.
 _CHEAP_NS = 1.5
 _UNROLLED = 4
 
@@ -33,13 +32,13 @@ _UNROLLED = 4
 def schedule_map(
     operation: Map, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """One kernel for a map; ``constants`` are read as they are."""
+    """Return the kernel of a map; ``constants`` are read like other tensors."""
     del constants
     operation = _in_order_of_output(operation)
-    place = linear_place_in(operation.output, operation.places)
-    if place.values:
+    linear = linear_index_in(operation.output, operation.coordinates)
+    if linear.values:
         raise ValueError(f"the map to {operation.output.name} writes where an element says")
-    flat = collapsed(operation.axes, [operation.value], [place])
+    flat = collapsed(operation.axes, [operation.value], [linear])
     flat_map = FlatMap(output=operation.output, flat=flat, model=model)
     transposed = transposed_read(flat_map)
     if transposed is not None:
@@ -48,21 +47,23 @@ def schedule_map(
 
 
 def _in_order_of_output(operation: Map) -> Map:
-    """The same map, axes along which the output takes long steps first, where that is known."""
-    place = linear_place_in(operation.output, operation.places)
+    """Return the map with axes sorted by the output's strides, largest first, if known."""
+    linear = linear_index_in(operation.output, operation.coordinates)
     strides: list[int] = []
     for axis in range(len(operation.axes)):
-        stride = place.stride(axis)
+        stride = linear.stride(axis)
         if not isinstance(stride, int):
             return operation
         strides.append(stride)
     order = sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
-    places = [along(order.index(axis)) for axis in range(len(order))]
+    moved_axes = [along(order.index(axis)) for axis in range(len(order))]
     return replace(
         operation,
         axes=tuple(operation.axes[axis] for axis in order),
-        value=moved(operation.value, places),
-        places=tuple(moved_place(each, places) for each in operation.places),
+        value=moved(operation.value, moved_axes),
+        coordinates=tuple(
+            moved_coordinate(coordinate, moved_axes) for coordinate in operation.coordinates
+        ),
     )
 
 
@@ -82,7 +83,7 @@ def _scheduled(flat_map: FlatMap) -> ScheduledKernel:
     sizes = [maker.size(axes[axis]) for axis in outer]
     with tiles.each_row(maker) as (row, start, stop):
         at: list[Operand] = [0] * len(axes)
-        for axis, place in zip(outer, positions_of(maker.builder, row, sizes), strict=True):
-            at[axis] = place
+        for axis, position in zip(outer, positions_of(maker.builder, row, sizes), strict=True):
+            at[axis] = position
         body.along_vector_axis(at, start, stop, unroll=unroll)
     return maker.scheduled(tiles.count)

@@ -1,4 +1,4 @@
-"""What a map does at a place: computes its expression there, and stores it."""
+"""Body of a map's kernel: computes the expression at given positions, and stores it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ortpkg.codegen.tensor_ir.elements import Element, Read, Tensor, parts_of, s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatMap:
-    """A map over joined axes; the output's linear place is the only one."""
+    """A map over joined axes, with one linear index, that of the output."""
 
     output: Tensor
     flat: CollapsedAxes
@@ -26,25 +26,25 @@ class FlatMap:
 
     @property
     def value(self) -> Element:
-        """The expression."""
+        """Expression of the map."""
         return self.flat.values[0]
 
     @property
     def vector_axis(self) -> int | None:
-        """The axis along which the output's elements are neighbours."""
-        (place,) = self.flat.places
-        axes = [axis for axis, number in place.terms if number == 1]
+        """Axis along which the output's elements are neighbours; None if there is none."""
+        (linear,) = self.flat.indices
+        axes = [axis for axis, number in linear.terms if number == 1]
         return axes[-1] if axes else None
 
     @property
     def lanes(self) -> int:
-        """Those of f32, or as many as make a vector of the widest kind where all are smaller.
+        """Number of lanes: those of f32, or fewer if the widest type is wider.
 
-        Less along a short axis: so many that it fills them.
+        Along a short axis, fewer lanes, so that the axis fills them.
         """
         if self.vector_axis is None:
             return 1
-        widest = max(each.nbytes for each in self.scalars)
+        widest = max(scalar.nbytes for scalar in self.scalars)
         lanes = self.model.lanes(Scalar.F32) * max(1, Scalar.F32.nbytes // widest)
         size = self.flat.axes[self.vector_axis]
         while isinstance(size, int) and size * 2 < lanes:
@@ -53,16 +53,16 @@ class FlatMap:
 
     @property
     def scalars(self) -> set[Scalar]:
-        """The kinds of all that is computed."""
+        """Scalar types of all parts of the computation."""
         return {self.output.scalar, *(scalar_of(part) for part in parts_of(self.value))}
 
 
 class MapBody:
-    """Makes the statements of one kernel."""
+    """Emits the statements of one kernel."""
 
     def __init__(self, maker: KernelMaker, flat_map: FlatMap) -> None:
         self._maker, self._map = maker, flat_map
-        # a map that only moves elements shares its kernel with others: Split makes many of one size
+        # maps that only move elements share kernels: Split makes many of the same size
         is_move = isinstance(flat_map.value, Read)
         self._values = ElementValues(maker, flat_map.model, takes_pieces=is_move)
         self._buffer = maker.written(flat_map.output)
@@ -70,7 +70,7 @@ class MapBody:
 
     @property
     def builder(self) -> KernelBuilder:
-        """What makes the kernel's statements."""
+        """Builder of the kernel."""
         return self._maker.builder
 
     def compute(
@@ -81,20 +81,20 @@ class MapBody:
         count: Operand | None = None,
         made: Value | None = None,
     ) -> None:
-        """Stores the value at a position of the axes."""
+        """Store the value at a position of the axes."""
         stored = self._values.value_of(
             value, axes, vector_axis=self._map.vector_axis, lanes=lanes, count=count, made=made
         )
-        b, (place,) = self.builder, self._map.flat.places
-        index: Value = self._maker.beginning(place.offset)
-        for axis, number in place.terms:
+        b, (linear,) = self.builder, self._map.flat.indices
+        index: Value = self._maker.beginning(linear.offset)
+        for axis, number in linear.terms:
             index = b.add(index, b.mul(b.index(axes[axis]), self._maker.size(number)))
         b.store(self._buffer, index, stored, count)
 
     def along_vector_axis(
         self, axes: Sequence[Operand], start: Operand, stop: Operand, *, unroll: int = 1
     ) -> None:
-        """Makes the loop along the vector axis from start up to stop."""
+        """Emit the loop along the vector axis from start up to stop."""
         vector_axis = self._map.vector_axis
         if vector_axis is None:
             self.compute(self._map.value, axes, 1)

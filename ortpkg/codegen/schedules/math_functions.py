@@ -1,8 +1,8 @@
 """Functions of floats as vector polynomials in the loop IR.
 
-All are of f32. NaN gives NaN, infinities give the limits, denormals count as what they are. The
-largest errors, in units in the last place of the result (denormal results too), where a product and
-a sum are one instruction, and where they are two:
+All take f32. NaN gives NaN, infinities give the limits, denormals are exact operands. The largest
+errors, in units in the last place of the result (also for denormal results), with and without an
+instruction that fuses a product and a sum:
 
 ===========  ============  ============  ==========================================================
 function     fused         not fused     source
@@ -29,15 +29,15 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import Function
 
 _LOG2_E = 1.4426950408889634
-#: The logarithm of 2 in two parts, the first of few bits: its product with a power is exact.
+#: The logarithm of 2 in two parts; the first has few bits, so that its products are exact.
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
-#: Added to a float, it rounds it to a whole number, which then stands in its lowest bits.
+#: Adding it to a float rounds to a whole number, which is then in the lowest bits of the sum.
 _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
         5.0000001201e-1)  # fmt: skip
 _MOST_EXP, _LEAST_EXP = 90.0, -105.0
 _LEAST_EXP_UP_TO_1 = -86.0
-#: From here on tanh is 1, and so is erf.
+#: From these numbers on, tanh and erf are 1.
 _MOST_TANH, _MOST_ERF = 10.0, 4.0
 _ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
              1.28379166e-1)  # fmt: skip
@@ -50,16 +50,16 @@ _COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 #: Half of pi in three parts, the first two of 33 bits (source: fdlibm's ``__ieee754_rem_pio2``).
 _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 _F64_ROUNDER = 6755399441055744.0
-#: From here on the three parts of half of pi are too few.
+#: From this number on, three parts of half of pi are too few.
 _FAR = 1e6
-#: 2 / pi (source: OEIS A060294): 64 bits from every 32nd one, the first from that of 2^23 on.
+#: 2 / pi (source: OEIS A060294): words of 64 bits, 32 bits apart, the first from bit 2^23 on.
 _TWO_BY_PI = (0xA2F9836E4E, 0xF9836E4E441529FC, 0x441529FC2757D1F5, 0x2757D1F534DDC0DB,
               0x34DDC0DB6295993C, 0x6295993C439041FE)  # fmt: skip
 _SIGN = -(1 << 31)
 
 
 def exp(b: KernelBuilder, x: Value) -> Value:
-    """The exponential."""
+    """Return the exponential of x."""
     near_one, power_of_2 = _split_exp(b, _clamped(b, x, _LEAST_EXP, _MOST_EXP))
     half = b.compute(Op.SHR, power_of_2, 1)
     first, second = _power_of_2(b, half), _power_of_2(b, b.sub(power_of_2, half))
@@ -67,7 +67,7 @@ def exp(b: KernelBuilder, x: Value) -> Value:
 
 
 def exp_up_to_1(b: KernelBuilder, x: Value) -> Value:
-    """The exponential of numbers that are 0 or less: 0 for those below -86, -infinity among them.
+    """Return the exponential of numbers of at most 0; 0 for those below -86 and -infinity.
 
     NaN stays NaN. It takes two thirds of the instructions of :func:`exp`, and is as exact.
     """
@@ -81,19 +81,19 @@ def exp_up_to_1(b: KernelBuilder, x: Value) -> Value:
     power_of_2 = b.compute(Op.SHL, b.bitcast(shifted, words), 23)
     made = b.bitcast(b.add(b.bitcast(near_one, words), power_of_2), x.type)
     is_near = b.compute(Op.GE, x, _LEAST_EXP_UP_TO_1)
-    return b.select(is_near, made, b.compute(Op.GREATER, _of(b, 0.0, x), x))
+    return b.select(is_near, made, b.compute(Op.GREATER, _like(b, 0.0, x), x))
 
 
 def sigmoid(b: KernelBuilder, x: Value) -> Value:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     small = exp(b, b.compute(Op.NEG, b.compute(Op.ABS, x)))
     is_negative = b.compute(Op.LT, x, 0.0)
     return b.div(b.select(is_negative, small, 1.0), b.add(small, 1.0))
 
 
 def tanh(b: KernelBuilder, x: Value) -> Value:
-    """The hyperbolic tangent: e / (e + 2) with e = exp(2x) - 1."""
-    size = b.compute(Op.LESSER, _of(b, _MOST_TANH, x), b.compute(Op.ABS, x))
+    """Return the hyperbolic tangent of x: e / (e + 2) with e = exp(2x) - 1."""
+    size = b.compute(Op.LESSER, _like(b, _MOST_TANH, x), b.compute(Op.ABS, x))
     twice = b.add(size, size)
     fraction, power_of_2 = _reduced(b, twice)
     square = b.mul(fraction, fraction)
@@ -104,49 +104,49 @@ def tanh(b: KernelBuilder, x: Value) -> Value:
 
 
 def erf(b: KernelBuilder, x: Value) -> Value:
-    """The error function."""
-    size = b.compute(Op.LESSER, _of(b, _MOST_ERF, x), b.compute(Op.ABS, x))
+    """Return the error function of x."""
+    size = b.compute(Op.LESSER, _like(b, _MOST_ERF, x), b.compute(Op.ABS, x))
     square = b.mul(size, size)
     near = b.fma(_polynomial(b, square, _ERF_NEAR), size, size)
     far = _polynomial(b, size, _ERF_FAR)
     far = b.sub(b.mul(far, size), size)
-    near_one, power_of_2 = _split_exp(b, far)  # of -16 to 0: no power of 2 is too small
+    near_one, power_of_2 = _split_exp(b, far)  # far is -16 to 0: no power of 2 is too small
     far = b.sub(1.0, b.mul(near_one, _power_of_2(b, power_of_2)))
     is_far = b.compute(Op.GT, size, _ERF_BORDER)
     return _with_sign_of(b, b.select(is_far, far, near), x)
 
 
 def log(b: KernelBuilder, x: Value) -> Value:
-    """The natural logarithm."""
+    """Return the natural logarithm of x."""
     is_small = b.compute(Op.LT, x, _LEAST_NORMAL)
-    normal = b.mul(x, b.select(is_small, _of(b, 2.0**23, x), 1.0))
+    normal = b.mul(x, b.select(is_small, _like(b, 2.0**23, x), 1.0))
     words = x.type.with_scalar(Scalar.I32)
     bits = b.bitcast(normal, words)
     shift = b.compute(Op.AND, b.sub(bits, 0x3F2AAAAB), -(1 << 23))
     fraction = b.sub(b.bitcast(b.sub(bits, shift), x.type), 1.0)
     power_of_2 = b.mul(b.cast(shift, Scalar.F32), 2.0**-23)
-    power_of_2 = b.sub(power_of_2, b.select(is_small, _of(b, 23.0, x), 0.0))
+    power_of_2 = b.sub(power_of_2, b.select(is_small, _like(b, 23.0, x), 0.0))
     square = b.mul(fraction, fraction)
     odd = _polynomial(b, square, (0.140869141, 0.139814854, 0.200120345))
     even = _polynomial(b, square, (-0.130310059, -0.121484190, -0.166846052, -0.249996200))
     made = b.fma(b.fma(b.fma(odd, fraction, even), fraction, 0.333331972), fraction, -0.5)
     made = b.fma(power_of_2, math.log(2.0), b.fma(made, square, fraction))
-    made = b.select(b.compute(Op.EQ, x, 0.0), _of(b, -math.inf, x), made)
+    made = b.select(b.compute(Op.EQ, x, 0.0), _like(b, -math.inf, x), made)
     made = b.select(b.compute(Op.LT, x, math.inf), made, x)
-    return b.select(b.compute(Op.LT, x, 0.0), _of(b, math.nan, x), made)
+    return b.select(b.compute(Op.LT, x, 0.0), _like(b, math.nan, x), made)
 
 
 def sin(b: KernelBuilder, x: Value) -> Value:
-    """The sine."""
+    """Return the sine of x."""
     return _sine(b, x, quarters=0)
 
 
 def cos(b: KernelBuilder, x: Value) -> Value:
-    """The cosine."""
+    """Return the cosine of x."""
     return _sine(b, x, quarters=1)
 
 
-#: The functions of one f32.
+#: Functions of one f32.
 MATH_FUNCTIONS: Mapping[Function, Callable[[KernelBuilder, Value], Value]] = MappingProxyType({
     Function.EXP: exp,
     Function.LOG: log,
@@ -159,57 +159,57 @@ MATH_FUNCTIONS: Mapping[Function, Callable[[KernelBuilder, Value], Value]] = Map
 
 
 def power(b: KernelBuilder, base: Value, exponent: Value) -> Value:
-    """``base`` to the power of ``exponent``, both f32: special cases as in C's Annex F.10.4.4."""
-    size, wide = (b.cast(each, Scalar.F64) for each in (b.compute(Op.ABS, base), exponent))
+    """Return ``base ** exponent``, both f32, with the special cases of C's Annex F.10.4.4."""
+    size, wide = (b.cast(operand, Scalar.F64) for operand in (b.compute(Op.ABS, base), exponent))
     made = b.cast(_f64_exp(b, b.mul(_f64_log(b, size), wide)), Scalar.F32)
     is_one = b.compute(Op.EQ, base, 1.0)
     is_number = b.compute(Op.EQ, exponent, exponent)
-    # the logarithm of 1 is 0, whose product with an infinity is no number
+    # the logarithm of 1 is 0, and 0 times infinity would be NaN
     is_unit = b.compute(Op.AND, b.compute(Op.EQ, size, 1.0), is_number)
-    made = b.select(b.compute(Op.OR, is_one, is_unit), _of(b, 1.0, base), made)
+    made = b.select(b.compute(Op.OR, is_one, is_unit), _like(b, 1.0, base), made)
     is_whole = b.compute(Op.EQ, b.compute(Op.TRUNC, exponent), exponent)
     half = b.mul(exponent, 0.5)
     is_odd = b.compute(Op.AND, is_whole, b.compute(Op.NE, b.compute(Op.FLOOR, half), half))
     made = b.select(is_odd, _with_sign_of(b, made, base), made)
     is_negative = b.compute(Op.AND, b.compute(Op.LT, base, 0.0), b.compute(Op.GT, base, -math.inf))
     has_none = b.compute(Op.AND, is_negative, b.compute(Op.NOT, is_whole))
-    made = b.select(has_none, _of(b, math.nan, base), made)
-    return b.select(b.compute(Op.EQ, exponent, 0.0), _of(b, 1.0, base), made)
+    made = b.select(has_none, _like(b, math.nan, base), made)
+    return b.select(b.compute(Op.EQ, exponent, 0.0), _like(b, 1.0, base), made)
 
 
 def power_of_number(b: KernelBuilder, base: Value, exponent: float) -> Value:
-    """``base`` to a power that is known: products and roots for those that are common."""
+    """Return ``base`` to a constant power; common ones become products and roots."""
     if exponent in {2, 3, 4}:
         square = b.mul(base, base)
         return square if exponent == 2 else b.mul(square, base if exponent == 3 else square)
     if exponent == 1:
         return base
     if exponent == -1:
-        return b.div(_of(b, 1.0, base), base)
-    return power(b, base, _of(b, exponent, base))
+        return b.div(_like(b, 1.0, base), base)
+    return power(b, base, _like(b, exponent, base))
 
 
-def _of(b: KernelBuilder, number: float, like: Value) -> Value:
-    """A number of the type of another value."""
+def _like(b: KernelBuilder, number: float, like: Value) -> Value:
+    """Return a number of the type of another value."""
     return b.constant(number, like.type)
 
 
 def _clamped(b: KernelBuilder, x: Value, least: float, most: float) -> Value:
-    """The value within two bounds; NaN stays NaN."""
-    below = b.compute(Op.LESSER, _of(b, most, x), x)
-    return b.compute(Op.GREATER, _of(b, least, x), below)
+    """Return the value clamped to bounds; NaN stays NaN."""
+    below = b.compute(Op.LESSER, _like(b, most, x), x)
+    return b.compute(Op.GREATER, _like(b, least, x), below)
 
 
 def _polynomial(b: KernelBuilder, x: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial, its highest coefficient first."""
-    made = _of(b, coefficients[0], x)
+    """Return the value of a polynomial, highest coefficient first."""
+    made = _like(b, coefficients[0], x)
     for coefficient in coefficients[1:]:
         made = b.fma(made, x, coefficient)
     return made
 
 
 def _reduced(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """(r, n) with exp(x) = exp(r) * 2^n, \\|r\\| <= log(2) / 2, and n an i32."""
+    r"""Return (r, n) with exp(x) = exp(r) * 2^n, \|r\| <= log(2) / 2, and n an i32."""
     shifted = b.fma(x, _LOG2_E, _ROUNDER)
     whole = b.sub(shifted, _ROUNDER)
     fraction = b.fma(whole, -_LN2_LOW, b.fma(whole, -_LN2_HIGH, x))
@@ -218,32 +218,32 @@ def _reduced(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _split_exp(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """(p, n) with exp(x) = p * 2^n, and n an i32."""
+    """Return (p, n) with exp(x) = p * 2^n, and n an i32."""
     fraction, power_of_2 = _reduced(b, x)
     square = b.mul(fraction, fraction)
     return b.add(b.fma(_polynomial(b, fraction, _EXP), square, fraction), 1.0), power_of_2
 
 
 def _power_of_2(b: KernelBuilder, exponent: Value) -> Value:
-    """2 to the power of an i32, as an f32: from -126 to 128, the last one infinity."""
+    """Return 2 to the power of an i32 from -126 to 128, as an f32; the last one is infinity."""
     bits = b.compute(Op.SHL, b.add(exponent, 127), 23)
     return b.bitcast(bits, exponent.type.with_scalar(Scalar.F32))
 
 
 def _with_sign_of(b: KernelBuilder, size: Value, x: Value) -> Value:
-    """A value that is not negative, with the sign of another."""
+    """Return a value that is not negative, with the sign of x."""
     words = x.type.with_scalar(Scalar.I32)
     sign = b.compute(Op.AND, b.bitcast(x, words), _SIGN)
     return b.bitcast(b.compute(Op.OR, b.bitcast(size, words), sign), x.type)
 
 
 def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
-    """The sine of x and so many quarters of a turn."""
+    """Return the sine of x plus this many quarters of a turn."""
     angle, quarter = _quarter_turns(b, x)
     size = b.compute(Op.ABS, x)
-    is_far = b.compute(Op.GE, size, _FAR)  # infinities too, which the loop leaves as they are
+    is_far = b.compute(Op.GE, size, _FAR)  # includes infinities, which the loop skips
     is_any_far = b.cast(b.compute(Op.ANY, is_far), Scalar.I64)
-    # a loop of one pass or none: few numbers are that large, and others need not wait for them
+    # a loop of one iteration or none, since few numbers are that large
     with b.loop(0, is_any_far, carried=(angle, quarter)) as loop:
         is_far = b.compute(Op.AND, is_far, b.compute(Op.LT, size, math.inf))
         reduced = _far_quarter_turns(b, x)
@@ -253,7 +253,7 @@ def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
 
 
 def _sine_of_turns(b: KernelBuilder, angle: Value, quarter: Value) -> Value:
-    """The sine of an angle from -pi / 4 to pi / 4 and of quarters of a turn."""
+    """Return the sine of an angle from -pi / 4 to pi / 4 plus quarters of a turn."""
     square = b.mul(angle, angle)
     sine = b.fma(b.mul(_polynomial(b, square, _SIN), square), angle, angle)
     cosine = b.mul(square, square)
@@ -280,10 +280,12 @@ def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _far_quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """Return (angle, n) for numbers from 2 up, by the 96 bits of 2 / pi that matter (Payne, Hanek).
+    """Return (angle, n) for numbers from 2 up, with the bits of 2 / pi that matter.
 
-    A number is m * 2^e, m of 24 bits. Bits of 2 / pi that make whole turns of it are left out, and
-    those too low to matter. The sum is in units of 2^-62 quarters of a turn.
+    A number is m * 2^e, with m of 24 bits. Bits of 2 / pi that make whole turns of it are left out,
+    and
+    those too low to matter. The sum of 96 bits is in units of 2^-62 quarters of a turn (Payne,
+    Hanek).
     """
     words = b.bitcast(x, x.type.with_scalar(Scalar.U32))
     exponent = b.compute(Op.AND, b.compute(Op.SHR, words, 23), 0xFF)
@@ -319,7 +321,7 @@ def _bits_of_two_by_pi(b: KernelBuilder, exponent: Value) -> list[Value]:
 
 
 def _f64_log(b: KernelBuilder, x: Value) -> Value:
-    """The logarithm of an f64 that is an f32, and not negative, by the series of artanh."""
+    """Return the logarithm of an f64 that is a nonnegative f32, by the series of artanh."""
     bits = b.bitcast(x, x.type.with_scalar(Scalar.I64))
     shift = b.compute(Op.AND, b.sub(bits, 0x3FE5555555555555), -(1 << 52))
     fraction = b.bitcast(b.sub(bits, shift), x.type)
@@ -329,11 +331,11 @@ def _f64_log(b: KernelBuilder, x: Value) -> Value:
     series = _polynomial(b, square, [2.0 / (2 * k + 1) for k in range(10, 0, -1)])
     made = b.add(b.fma(b.mul(series, square), ratio, b.add(ratio, ratio)), power_of_2)
     made = b.select(b.compute(Op.LT, x, math.inf), made, x)
-    return b.select(b.compute(Op.EQ, x, 0.0), _of(b, -math.inf, x), made)
+    return b.select(b.compute(Op.EQ, x, 0.0), _like(b, -math.inf, x), made)
 
 
 def _f64_exp(b: KernelBuilder, x: Value) -> Value:
-    """The exponential, an f64, as far as it is an f32: by its series."""
+    """Return the exponential as an f64, in the range of f32, by its series."""
     x = _clamped(b, x, -110.0, 90.0)
     shifted = b.fma(x, _LOG2_E, _F64_ROUNDER)
     whole = b.sub(shifted, _F64_ROUNDER)

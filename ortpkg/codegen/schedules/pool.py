@@ -22,7 +22,7 @@ from ortpkg.codegen.tensor_ir.operations import Pool, PoolFunction
 def schedule_pool(
     operation: Pool, model: MachineModel, _constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernel of a pooling: of any numbers for MAX, of floats for averages."""
+    """Return the kernel of a pooling: MAX of any numbers, averages of floats."""
     return [_Pool(operation, model).scheduled()]
 
 
@@ -63,14 +63,14 @@ class _Pool(ChannelWindows):
         return b.div(total, b.splat(b.cast(count, total.type.scalar), total.type.lanes))
 
     def _column_taps(self, run: ColumnRun, column: int, first: Value) -> Value:
-        """How many taps of the last axis count for a column of a group."""
+        """Return the number of taps of the last axis that count for a column of a group."""
         b, axis = self._builder, self._axes[-1]
         if self._function is PoolFunction.AVERAGE and run.taps is not None:
             return b.index(sum(tap.first <= column < tap.stop for tap in run.taps))
         return self._taps(axis, b.add(first, column))
 
     def _taps(self, axis: WindowAxis, position: Value) -> Value:
-        """How many taps of an axis count where the window stands at a position."""
+        """Return the number of taps of an axis that count for a window at a position."""
         if self._function is PoolFunction.AVERAGE_PADDED:
             return tap_count_with_padding(self._maker, axis, position)
         first, stop = taps_inside(self._maker, axis, position)
@@ -78,7 +78,7 @@ class _Pool(ChannelWindows):
 
 
 def _least(scalar: Scalar) -> int | float:
-    """The number below all others of a kind."""
+    """Return the least number of a scalar type."""
     if scalar.is_float:
         return float("-inf")
     return -(1 << 8 * scalar.nbytes - 1) if scalar.is_integer and not scalar.is_unsigned else 0

@@ -1,4 +1,4 @@
-"""Schedules matrix products: which layout each side gets, and which kernels run."""
+"""Schedules matrix products: chooses the layout of each side, and the kernels."""
 
 from __future__ import annotations
 
@@ -56,17 +56,22 @@ from ortpkg.shapes.expressions import Size
 
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
 
-#: Where only a run knows the rows, there are versions for up to so many, and one for more.
+#: Row limits of the versions of a product whose rows are known only at run time.
 _ONE_ROW, _FEW_ROWS = 1, 4
 
 
 def schedule_product(
     operation: Product, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels that compute a product, in order.
+    """Return the kernels that compute a product, in order.
 
-    A constant right side is packed ahead; another one, and a left side that is no plain read, by
-    kernels that run before. ``constants``: tensors whose values are known when compiling.
+    A constant right side is packed at compile time. Another right side, or a left side that is not
+    a plain read, is packed by kernels that run first.
+
+    Args:
+        operation: the product.
+        model: the CPU.
+        constants: tensors whose values are known at compile time.
     """
     if scalar_of(operation.right) in _BYTES:
         return _integer_product(operation, model, constants)
@@ -77,7 +82,7 @@ def schedule_product(
 def _bfloat_product(
     product: Product, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of a product of two sides of bf16; none where it is another, or may not be."""
+    """Return the kernels of a product of two bf16 sides; none if it is another product."""
     left, read = bfloats_in_place(product), constant_bfloats(product, constants)
     if not model.multiplies_bfloat or left is None or read is None:
         return []
@@ -123,21 +128,21 @@ def _by_rows(
     model: MachineModel,
     kernels: Callable[[ProductTiling, Size], list[ScheduledKernel]],
 ) -> list[ScheduledKernel]:
-    """Versions for one row, few rows and many, over panels of one width, which are packed once.
+    """Return versions for one row, few rows and many, which share panels of one width.
 
-    ``kernels`` makes them for a tiling and the most rows that it is for.
+    ``kernels`` makes the kernels for a tiling and the largest number of rows.
     """
     widest = product_tiling(model, sizes)
     if isinstance(sizes.rows, int):
         return kernels(widest, sizes.rows)
 
-    def of_few(most: int) -> list[ScheduledKernel]:
+    def make_few(most: int) -> list[ScheduledKernel]:
         return kernels(product_tiling(model, sizes.with_rows(most, widest.vectors)), most)
 
     few = [most for most in (_ONE_ROW, _FEW_ROWS) if most < widest.rows]
     return versions_by_size(
         sizes.rows,
-        *(Version(most=most, make=partial(of_few, most)) for most in few),
+        *(Version(most=most, make=partial(make_few, most)) for most in few),
         Version(make=lambda: kernels(widest, sizes.rows)),
     )
 
@@ -208,7 +213,7 @@ def _right_side(
 def constant_panels(
     product: Product, model: MachineModel, constants: Collection[Tensor], width: int
 ) -> RightPanels | None:
-    """A constant right side in panels of ``width`` columns; None where it is no such constant."""
+    """Return a constant right side in panels of ``width`` columns; None if it is not constant."""
     read = _stored(product.right)
     if read is None or read.tensor not in constants:
         return None
@@ -216,7 +221,7 @@ def constant_panels(
 
 
 def _stored(element: Element) -> Read | None:
-    """What is read of memory, where no more is done with it than to widen it to f32."""
+    """Return the read of an element that is only read and widened to f32; else None."""
     if isinstance(element, Convert) and element.scalar is Scalar.F32:
         element = element.operand
     small = {Scalar.F16, Scalar.BF16, Scalar.F32}
@@ -224,6 +229,9 @@ def _stored(element: Element) -> Read | None:
 
 
 def _panel_scalar(read: Read, model: MachineModel) -> Scalar:
-    """f16 stays so where the CPU widens it at once, as all do that have a fused product."""
+    """Return f16 if the constant is, and the CPU widens it in one step; else f32.
+
+    All CPUs with a fused product do.
+    """
     keeps = read.tensor.scalar is Scalar.F16 and model.has_fma
     return Scalar.F16 if keeps else Scalar.F32

@@ -1,7 +1,7 @@
-"""Brings the sides of a product of bf16 into the layout of its kernel: pairs along k.
+"""Packs the sides of a bf16 product for its kernel: pairs along k.
 
-Only what takes no work in a run is multiplied so: a left side that lies in memory row by row, and a
-constant right side, which is rounded and packed ahead.
+Only sides that need no work in a run are used: a left side that is contiguous row by row, and a
+constant right side, which is rounded and packed at compile time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Collection
 import ml_dtypes
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.product_packing import (
     Array,
     batch_strides,
     constant_sizes,
     constant_view,
     in_grouped_panels,
-    words_of,
+    text_of,
 )
 from ortpkg.codegen.schedules.product_space import (
     PackedTensor,
@@ -34,7 +34,7 @@ _GROUP = 2
 
 
 def bfloats_in_place(product: Product) -> StridedRows | None:
-    """The left side where pairs of bf16 can be read where they lie, else None."""
+    """Return the left side if pairs of bf16 can be read in place, else None."""
     is_even = isinstance(product.k, int) and product.k % _GROUP == 0
     if scalar_of(product.left) is not Scalar.BF16 or not is_even:
         return None
@@ -43,7 +43,7 @@ def bfloats_in_place(product: Product) -> StridedRows | None:
 
 
 def constant_bfloats(product: Product, constants: Collection[Tensor]) -> Read | None:
-    """A right side of bf16 that is a constant, or one of f32 that is rounded; else None."""
+    """Return a constant right side of bf16, or of f32 to be rounded; else None."""
     right = product.right
     if scalar_of(right) is not Scalar.BF16:
         return None
@@ -54,7 +54,7 @@ def constant_bfloats(product: Product, constants: Collection[Tensor]) -> Read | 
 
 
 def packed_bfloats(product: Product, read: Read, width: int) -> RightPanels:
-    """A constant right side in panels of ``width`` columns, rounded to bf16."""
+    """Return a constant right side in panels of ``width`` columns, rounded to bf16."""
     sizes = constant_sizes(product, read)
     assert sizes is not None
     *batch, k, n = sizes
@@ -64,7 +64,7 @@ def packed_bfloats(product: Product, read: Read, width: int) -> RightPanels:
         rounded = constant_view(read, sizes, source).astype(ml_dtypes.bfloat16)
         return in_grouped_panels(rounded, width, _GROUP)
 
-    layout = f"bf16 panels of {width} columns of {sizes} at {words_of(linear_place(read))}"
+    layout = f"bf16 panels of {width} columns of {sizes} at {text_of(linear_index(read))}"
     tensor = Tensor(f"{read.tensor.name} in panels", Scalar.BF16, shape)
     packing = Packing(source=read.tensor, layout=layout, pack=pack)
     stored = PackedTensor(tensor=tensor, packing=packing, batch=batch_strides(product, read, shape))

@@ -1,8 +1,7 @@
-"""Brings the sides of an integer product into the layout of its kernel, with their sums.
+"""Packs the sides of an integer product for its kernel, with their sums.
 
-The left side becomes u8 and the right side i8, moved by 128 where they are the other kind. Four
-bytes that follow each other along k lie together in both; where k ends within four, the right side
-has zeros.
+The left side becomes u8 and the right side i8, shifted by 128 if they have the other type. Both
+have groups of four bytes along k; the last group of the right side is padded with zeros.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import I32, LoopType, Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
-from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_packing import (
     batch_strides,
@@ -29,7 +28,7 @@ from ortpkg.codegen.schedules.product_packing import (
     in_grouped_panels,
     matrix_sizes,
     rows_at_once,
-    words_of,
+    text_of,
 )
 from ortpkg.codegen.schedules.product_space import (
     PackedTensor,
@@ -37,7 +36,7 @@ from ortpkg.codegen.schedules.product_space import (
     StridedRows,
     parts_count,
     rows_in_place,
-    split_place,
+    split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.product_steps import BYTE_SHIFT, as_unsigned
@@ -55,7 +54,7 @@ _GROUP = 4
 
 
 def bytes_in_place(product: Product) -> StridedRows | None:
-    """The left side where it can be read where it lies, four u8 at a time, else None."""
+    """Return the left side if it can be read in place, four u8 at a time, else None."""
     fits = isinstance(product.k, int) and product.k % _GROUP == 0
     if not fits or scalar_of(product.left) is not Scalar.U8 or right_has_zero(product):
         return None
@@ -66,7 +65,7 @@ def bytes_in_place(product: Product) -> StridedRows | None:
 def byte_rows(
     product: Product, model: MachineModel
 ) -> tuple[StridedRows, StridedRows | None, ScheduledKernel]:
-    """The left side row by row as u8, the sums of its rows where needed, and the kernel."""
+    """Return the left side row by row as u8, the sums of its rows if needed, and the kernel."""
     sizes = matrix_sizes(product, product.left)
     width = parts_count(product.k, _GROUP) * _GROUP
     name = product.output.name
@@ -82,7 +81,7 @@ def byte_rows(
 
 
 class _RowKernel:
-    """Writes rows of bytes, some rows in each tile, and their sums."""
+    """Writes rows of bytes, several in each tile, and their sums."""
 
     def __init__(
         self, product: Product, rows: Tensor, sums: Tensor | None, model: MachineModel
@@ -97,7 +96,7 @@ class _RowKernel:
         maker, m = self._maker, self._product.m
         at_once = rows_at_once(self._product.k)
         sizes = (*self._rows.shape[:-2], parts_count(m, at_once))
-        *matrix, block = split_place(maker, maker.builder.tile, sizes)
+        *matrix, block = split_index(maker, maker.builder.tile, sizes)
         b = maker.builder
         first = b.mul(b.index(block), at_once)
         end = b.least(b.add(first, at_once), maker.value(m))
@@ -122,7 +121,7 @@ class _RowKernel:
             b.store(self._sums, sum_of_strides(maker, row, strides), step.results[0])
 
     def _moved(self, row: Sequence[Operand], base: Value, step: Value, lanes: int) -> Value:
-        """Writes neighbours, and gives them as i32."""
+        """Write neighbours as u8, and return them as i32."""
         b = self._maker.builder
         value = self._values.value_of(
             self._product.left, [*row, step], vector_axis=len(row), lanes=lanes
@@ -143,7 +142,7 @@ def _as_signed(b: KernelBuilder, value: Value) -> Value:
 
 
 def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTensor] | None:
-    """A constant right side in panels, and the sums of its columns; None where it cannot be."""
+    """Return a constant right side in panels, and its column sums; None if that is impossible."""
     read = product.right
     if not isinstance(read, Read):
         return None
@@ -165,7 +164,7 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTenso
         made[..., :n] = signed(source).sum(axis=-2, dtype=np.int32)
         return made
 
-    words = f"{width} columns of {sizes} at {words_of(linear_place(read))}"
+    words = f"{width} columns of {sizes} at {text_of(linear_index(read))}"
     name = read.tensor.name
     tensor = Tensor(f"{name} in panels", Scalar.I8, (*batch, panels, steps, width, _GROUP))
     columns = Tensor(f"{name} summed", Scalar.I32, (*batch, panels * width))
@@ -194,7 +193,7 @@ def _panels(stored: PackedTensor, width: int) -> RightPanels:
 def bytes_by_kernel(
     product: Product, width: int, model: MachineModel
 ) -> tuple[RightPanels, PackedTensor, ScheduledKernel]:
-    """The right side in panels, the sums of its columns, and the kernel that makes them."""
+    """Return the right side in panels, the sums of its columns, and the kernel that makes both."""
     sizes = matrix_sizes(product, product.right)
     steps, panels = parts_count(product.k, _GROUP), parts_count(product.n, width)
     name = product.output.name
@@ -231,14 +230,16 @@ class _PanelKernel:
     def scheduled(self) -> ScheduledKernel:
         b, maker, width = self._b, self._maker, self._width
         sizes: tuple[Size, ...] = self._panels.shape[:-3]
-        *matrix, panel = split_place(maker, b.tile, sizes)
+        *matrix, panel = split_index(maker, b.tile, sizes)
         base = b.index(sum_of_strides(maker, [b.tile], strides_of(self._panels.shape)[-4:-3]))
         column = b.mul(b.index(panel), width)
         columns = b.least(b.sub(maker.value(self._product.n), column), width)
 
-        def move(place: Operand, count: Operand | None) -> None:
-            self._columns(matrix, b.add(column, place), b.add(base, b.mul(b.index(place), _GROUP)),
-                          b.add(b.mul(b.tile, width), place), count)  # fmt: skip
+        def move(offset: Operand, count: Operand | None) -> None:
+            first = b.add(column, offset)
+            target = b.add(base, b.mul(b.index(offset), _GROUP))
+            sums_target = b.add(b.mul(b.tile, width), offset)
+            self._columns(matrix, first, target, sums_target, count)
 
         by_vectors(b, columns, self._lanes, self._product.n, move)
         return maker.scheduled(prod(sizes, start=1))
@@ -247,11 +248,11 @@ class _PanelKernel:
         self,
         matrix: Sequence[Operand],
         column: Value,
-        place: Value,
-        sums_place: Value,
+        target: Value,
+        sums_target: Value,
         count: Operand | None,
     ) -> None:
-        """Packs neighbouring columns along the whole of k."""
+        """Pack neighbouring columns along the whole of k."""
         b, lanes = self._b, self._lanes
         steps = self._maker.value(parts_count(self._product.k, _GROUP))
         ones = b.constant(1, LoopType(Scalar.U8, _GROUP * lanes))
@@ -262,14 +263,14 @@ class _PanelKernel:
                 self._row(matrix, b.add(first, number), column, count) for number in range(_GROUP)
             ]
             packed = _interleaved(b, rows)
-            b.store(self._output, b.add(place, b.mul(step.index, self._width * _GROUP)), packed)
+            b.store(self._output, b.add(target, b.mul(step.index, self._width * _GROUP)), packed)
             step.hand_on(b.dot(step.carried[0], ones, packed))
-        b.store(self._sums, sums_place, step.results[0])
+        b.store(self._sums, sums_target, step.results[0])
 
     def _row(
         self, matrix: Sequence[Operand], step: Value, column: Value, count: Operand | None
     ) -> Value:
-        """A row's bytes of neighbouring columns; zeros beyond the last row."""
+        """Return a row's bytes of neighbouring columns; zeros beyond the last row."""
         b, lanes, k = self._b, self._lanes, self._product.k
         is_whole = isinstance(k, int) and k % _GROUP == 0
         depth = self._maker.value(k)
@@ -289,16 +290,16 @@ class _PanelKernel:
 
 
 def _interleaved(b: KernelBuilder, rows: Sequence[Value]) -> Value:
-    """The first lanes of four vectors, then the second lanes, and so on."""
+    """Return the first lanes of four vectors, then the second lanes, and so on."""
 
     def pairs(left: Value, right: Value, group: int) -> Value:
         count = left.type.lanes
-        taken = [
+        order = [
             start + side * count + lane
             for start in range(0, count, group)
             for side in (0, 1)
             for lane in range(group)
         ]
-        return b.shuffle(left, right, taken)
+        return b.shuffle(left, right, order)
 
     return pairs(pairs(rows[0], rows[1], 1), pairs(rows[2], rows[3], 1), 2)

@@ -1,8 +1,8 @@
-"""Products of few vectors with rows that lie in memory along k: a dot product for each row.
+"""Products of few vectors with rows that are contiguous along k: a dot product for each row.
 
-A matrix times a vector, or few rows times columns that lie along k, as in attention with a cache,
-are bound by memory: the rows are read once, in whole vectors along k, and nothing is packed. Each
-lane sums every so manyth product, and the lanes are summed at the end.
+A matrix times a vector, or few rows times columns contiguous along k, as in attention with a cache,
+is bound by memory: the rows are read once, in whole vectors along k, and nothing is packed. Each
+lane sums its share of the products, and the lanes are summed at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ortpkg.codegen.schedules.product_space import (
     columns_in_place,
     parts_count,
     rows_in_place,
-    split_place,
+    split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -31,14 +31,14 @@ from ortpkg.shapes.expressions import Size
 
 _MOST_VECTORS = 4
 _ROWS_AT_ONCE = 4
-#: Numbers that a tile reads, about, and rows that it has at most.
+#: Approximate count of numbers that a tile reads, and its most rows.
 _TILE_NUMBERS, _MOST_ROWS = 1 << 16, 256
 
 
 def product_of_dots(product: Product, model: MachineModel) -> ScheduledKernel | None:
-    """The kernel of a product whose sides lie along k and one of which is few vectors, else None.
+    """Return the kernel of a product of few vectors with rows contiguous along k, else None.
 
-    Those are one column, or up to four rows.
+    Few vectors are one column, or up to four rows; they must be contiguous along k, too.
     """
     if {scalar_of(product.left), scalar_of(product.right)} != {Scalar.F32}:
         return None
@@ -54,7 +54,7 @@ def product_of_dots(product: Product, model: MachineModel) -> ScheduledKernel | 
 
 
 class _DotKernel:
-    """A tile takes a block of rows, and finishes it along the rows."""
+    """A kernel whose tile computes a block of rows, then runs the epilogue along the rows."""
 
     def __init__(
         self,
@@ -66,7 +66,17 @@ class _DotKernel:
         *,
         has_long_rows: bool,
     ) -> None:
-        """``has_long_rows``: the rows are the left side's, and the one vector is the right side."""
+        """Create a kernel.
+
+        Args:
+            product: the product.
+            rows: the many rows, of the left or the right side.
+            vectors: the few vectors of the other side.
+            vector_count: number of vectors.
+            model: the CPU.
+            has_long_rows: True if the rows are the left side's, and the one vector is the right
+                side.
+        """
         self._product, self._rows, self._vectors = product, rows, vectors
         self._vector_count, self._is_left = vector_count, has_long_rows
         self._row_count: Size = product.m if has_long_rows else product.n
@@ -82,7 +92,7 @@ class _DotKernel:
     def scheduled(self) -> ScheduledKernel:
         b, maker = self._b, self._maker
         sizes = (*self._product.batch, parts_count(self._row_count, self._block))
-        *matrix, block = split_place(maker, b.tile, sizes)
+        *matrix, block = split_index(maker, b.tile, sizes)
         first = b.mul(b.index(block), self._block)
         end = b.least(b.add(first, self._block), maker.value(self._row_count))
         with b.loop(first, end, _ROWS_AT_ONCE, hint="row") as row:
@@ -92,7 +102,7 @@ class _DotKernel:
         return maker.scheduled(prod(sizes, start=1))
 
     def _group(self, matrix: Sequence[Operand], first: Value, row: Value) -> None:
-        """The dot products of some rows with each vector; beyond the last row, that one again."""
+        """Emit the dot products of some rows with each vector; the last row is repeated."""
         b, maker, lanes = self._b, self._maker, self._lanes
         last = b.sub(maker.value(self._row_count), 1)
         row_base = self._base(matrix, self._rows)
@@ -115,10 +125,10 @@ class _DotKernel:
         k = self._product.k
         if not (isinstance(k, int) and k % lanes == 0):
             sums = self._added(sums, rows, vectors, b.sub(depth, rest), rest)
-        place = b.sub(row, first)
-        for number, each in enumerate(sums):
-            at = number % len(rows) + number // len(rows) * self._block
-            b.store(self._sums, b.add(place, at), b.compute(Op.SUM, each))
+        start = b.sub(row, first)
+        for number, vector_sum in enumerate(sums):
+            offset = number % len(rows) + number // len(rows) * self._block
+            b.store(self._sums, b.add(start, offset), b.compute(Op.SUM, vector_sum))
 
     def _added(
         self,
@@ -131,11 +141,12 @@ class _DotKernel:
         b, lanes = self._b, self._lanes
         numbers = [b.load(self._row_buffer, b.add(row, step), lanes, count) for row in rows]
         made: list[Value] = []
-        for place, vector in enumerate(vectors):
+        for vector_number, vector in enumerate(vectors):
             factor = b.load(self._vector_buffer, b.add(vector, step), lanes, count)
-            before = sums[place * len(rows) : (place + 1) * len(rows)]
+            before = sums[vector_number * len(rows) : (vector_number + 1) * len(rows)]
             made += [
-                b.fma(number, factor, each) for number, each in zip(numbers, before, strict=True)
+                b.fma(row_vector, factor, total)
+                for row_vector, total in zip(numbers, before, strict=True)
             ]
         return made
 
@@ -147,8 +158,8 @@ class _DotKernel:
         count = b.sub(end, first)
         rest = b.compute(Op.AND, count, lanes - 1)
         whole = b.sub(count, rest)
-        with b.loop(0, whole, lanes) as place:
-            self._finish(matrix, vector, first, place.index, None)
+        with b.loop(0, whole, lanes) as loop:
+            self._finish(matrix, vector, first, loop.index, None)
         with b.when(b.compute(Op.GT, rest, 0)):
             self._finish(matrix, vector, first, whole, rest)
 
@@ -157,12 +168,12 @@ class _DotKernel:
         matrix: Sequence[Operand],
         vector: Value,
         first: Value,
-        place: Value,
+        position: Value,
         count: Value | None,
     ) -> None:
         b, output = self._b, self._product.output
-        made = b.load(self._sums, b.add(b.mul(vector, self._block), place), self._lanes)
-        along_rows = b.add(first, place)
+        made = b.load(self._sums, b.add(b.mul(vector, self._block), position), self._lanes)
+        along_rows = b.add(first, position)
         last_axes = [along_rows, vector] if self._is_left else [vector, along_rows]
         if self._product.epilogue is not None:
             made = self._values.value_of(

@@ -1,9 +1,9 @@
 """The kernel of a matrix product over packed panels.
 
 A tile takes a block of rows and some panels (:mod:`.product_tiling`). For each panel, register tile
-by register tile, it sums along k in registers, leaves the sums in scratch memory, and runs the
-epilogue over them. Where the panel is too long for the cache, the sums are kept in scratch memory
-for all rows of the block, and k is walked part by part. Every sum is made in the order of k.
+by register tile, it sums along k in registers, stores the sums in scratch memory, and runs the
+epilogue over them. If the panel does not fit the cache, the sums of all rows of the block stay in
+scratch memory, and k is walked part by part. Every sum is made in the order of k.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortpkg.codegen.schedules.product_space import (
     RightPanels,
     StridedRows,
     parts_count,
-    split_place,
+    split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.product_steps import Steps
@@ -43,9 +43,9 @@ def product_kernel(
     steps: Steps,
     zeros: ZeroSums | None = None,
 ) -> ScheduledKernel:
-    """The kernel that computes the product of the sides.
+    """Return the kernel that computes the product of the sides.
 
-    ``zeros``: what is known of the sides for zero points; None: there are none.
+    ``zeros`` are the sums needed for zero points; None if there are no zero points.
     """
     made = _ProductKernel(product, space, left, right, tiling, model, steps, zeros)
     return made.scheduled()
@@ -85,7 +85,7 @@ class _ProductKernel:
         panels = parts_count(space.n, tiling.panel_width)
         groups = parts_count(panels, tiling.panel_block)
         sizes: tuple[Size, ...] = (*space.matrices, groups, row_blocks)
-        *matrix, group, block = split_place(maker, self._b.tile, sizes)
+        *matrix, group, block = split_index(maker, self._b.tile, sizes)
         b = self._b
         first_row = b.mul(b.index(block), tiling.row_block)
         end_row = b.least(b.add(first_row, tiling.row_block), maker.value(space.rows))
@@ -95,8 +95,8 @@ class _ProductKernel:
             self._panel(matrix, panel.index, first_row, end_row)
         return maker.scheduled(prod(sizes, start=1))
 
-    def _lanes_there(self, column: Value) -> list[Operand | None]:
-        """How many lanes of each vector of a panel are there; None: all can be read."""
+    def _valid_lanes(self, column: Value) -> list[Operand | None]:
+        """Return the number of valid lanes of each vector of a panel; None if all can be read."""
         b, tiling = self._b, self._tiling
         if self._right.is_padded:
             return [None] * tiling.vectors
@@ -116,12 +116,12 @@ class _ProductKernel:
             maker, [*right_axes, panel], [*right.stored.batch, right.panel], right.offset
         )
         column = b.mul(panel, tiling.panel_width)
-        self._counts = self._lanes_there(column)
+        self._counts = self._valid_lanes(column)
         if tiling.k_block is None:
             with b.loop(first_row, end_row, tiling.rows, hint="row") as row:
                 zeros = [b.constant(0, self._vector)] * (tiling.rows * tiling.vectors)
-                rows = self._row_places(matrix, row.index)
-                self._keep(b.index(0), self._summed(rows, base, 0, maker.value(depth), zeros))
+                rows = self._row_offsets(matrix, row.index)
+                self._store_sums(b.index(0), self._summed(rows, base, 0, maker.value(depth), zeros))
                 end = b.least(b.add(row.index, tiling.rows), end_row)
                 self._epilogue(matrix, row.index, end, column)
             return
@@ -129,25 +129,27 @@ class _ProductKernel:
         with b.loop(0, maker.value(depth), tiling.k_block, hint="k") as part:
             stop = b.least(b.add(part.index, tiling.k_block), maker.value(depth))
             with b.loop(first_row, end_row, tiling.rows, hint="row") as row:
-                kept = b.mul(b.sub(row.index, first_row), tiling.panel_width)
-                rows = self._row_places(matrix, row.index)
-                self._keep(kept, self._summed(rows, base, part.index, stop, self._kept(kept)))
+                stored = b.mul(b.sub(row.index, first_row), tiling.panel_width)
+                rows = self._row_offsets(matrix, row.index)
+                self._store_sums(
+                    stored, self._summed(rows, base, part.index, stop, self._stored_sums(stored))
+                )
         self._epilogue(matrix, first_row, end_row, column)
 
-    def _row_places(self, matrix: Sequence[Operand], first: Value) -> list[Value]:
-        """Where the rows of a register tile begin; beyond the last row, that one once more."""
+    def _row_offsets(self, matrix: Sequence[Operand], first: Value) -> list[Value]:
+        """Return the offsets of the rows of a register tile; the last row is repeated."""
         b, left, maker = self._b, self._left, self._maker
         rows = self._space.rows
         batch = [] if self._space.is_merged else left.batch
         base = b.index(sum_of_strides(maker, matrix, batch, left.offset))
         is_whole = isinstance(rows, int) and rows % self._tiling.rows == 0
         last = b.sub(maker.value(rows), 1)
-        places = []
+        offsets = []
         for number in range(self._tiling.rows):
             row = b.add(first, number)
             row = row if is_whole else b.least(row, last)
-            places.append(b.add(base, b.mul(row, maker.size(left.row))))
-        return places
+            offsets.append(b.add(base, b.mul(row, maker.size(left.row))))
+        return offsets
 
     def _summed(
         self,
@@ -157,14 +159,14 @@ class _ProductKernel:
         stop: Operand,
         initial: Sequence[Value],
     ) -> tuple[Value, ...]:
-        """The micro-kernel: the sums of one register tile after the steps."""
+        """Emit the micro-kernel: return the sums of one register tile after the steps."""
         b, steps, tiling = self._b, self._steps, self._tiling
         lanes, group = tiling.lanes, self._steps.group
         with b.loop(start, stop, carried=initial, hint="step") as step:
-            place = b.add(panel, b.mul(step.index, self._maker.size(self._right.step)))
+            vector_start = b.add(panel, b.mul(step.index, self._maker.size(self._right.step)))
             right = [
                 steps.right(
-                    b, self._right_buffer, b.add(place, vector * lanes * group), lanes, count
+                    b, self._right_buffer, b.add(vector_start, vector * lanes * group), lanes, count
                 )
                 for vector, count in enumerate(self._counts)
             ]
@@ -173,29 +175,29 @@ class _ProductKernel:
             for number, row in enumerate(rows):
                 left = steps.left(b, self._left_buffer, b.add(row, along), lanes)
                 for vector in range(tiling.vectors):
-                    at = number * tiling.vectors + vector
-                    sums[at] = steps.add(b, sums[at], left, right[vector])
+                    sum_index = number * tiling.vectors + vector
+                    sums[sum_index] = steps.add(b, sums[sum_index], left, right[vector])
             step.hand_on(*sums)
         return step.results
 
-    def _keep(self, first: Value, sums: Sequence[Value]) -> None:
-        for number, each in enumerate(sums):
-            self._b.store(self._sums, self._b.add(first, number * self._tiling.lanes), each)
+    def _store_sums(self, first: Value, sums: Sequence[Value]) -> None:
+        for number, total in enumerate(sums):
+            self._b.store(self._sums, self._b.add(first, number * self._tiling.lanes), total)
 
-    def _kept(self, first: Value) -> list[Value]:
+    def _stored_sums(self, first: Value) -> list[Value]:
         b, lanes = self._b, self._tiling.lanes
         count = self._tiling.rows * self._tiling.vectors
         return [b.load(self._sums, b.add(first, at * lanes), lanes) for at in range(count)]
 
     def _clear(self) -> None:
         zero = self._b.constant(0, self._vector)
-        with self._b.loop(0, self._sums.count, self._tiling.lanes) as place:
-            self._b.store(self._sums, place.index, zero)
+        with self._b.loop(0, self._sums.count, self._tiling.lanes) as loop:
+            self._b.store(self._sums, loop.index, zero)
 
     # --- epilogue ---------------------------------------------------------------------------------
 
     def _epilogue(self, matrix: Sequence[Operand], first: Value, end: Value, column: Value) -> None:
-        """Finishes rows of which the sums lie at the start of the scratch memory."""
+        """Emit the epilogue of rows whose sums are at the start of the scratch memory."""
         b, lanes, n = self._b, self._tiling.lanes, self._space.n
         columns = b.least(b.sub(self._maker.value(n), column), self._tiling.panel_width)
         has_tail = not (isinstance(n, int) and n % lanes == 0)
@@ -204,8 +206,8 @@ class _ProductKernel:
         with b.loop(first, end) as row:
             sums = b.mul(b.sub(row.index, first), self._tiling.panel_width)
             terms = None if self._zeros is None else self._zeros.of_row(matrix, row.index)
-            with b.loop(0, whole, lanes) as place:
-                self._finish(matrix, row.index, terms, column, sums, place.index, None)
+            with b.loop(0, whole, lanes) as loop:
+                self._finish(matrix, row.index, terms, column, sums, loop.index, None)
             if has_tail:
                 with b.when(b.compute(Op.GT, rest, 0)):
                     self._finish(matrix, row.index, terms, column, sums, whole, rest)
@@ -217,13 +219,13 @@ class _ProductKernel:
         terms: RowTerms | None,
         first_column: Value,
         sums: Value,
-        place: Value,
+        offset: Value,
         count: Value | None,
     ) -> None:
         b, maker, space = self._b, self._maker, self._space
         lanes, output = self._tiling.lanes, self._product.output
-        made = b.load(self._sums, b.add(sums, place), lanes)
-        column = b.add(first_column, place)
+        made = b.load(self._sums, b.add(sums, offset), lanes)
+        column = b.add(first_column, offset)
         row_axes = space.row_axes(maker, matrix, row)
         if self._zeros is not None and terms is not None:
             made = self._zeros.corrected(made, terms, row_axes, column, count)
@@ -237,10 +239,10 @@ class _ProductKernel:
                 made=made,
             )
         matrices = [] if space.is_merged else [*self._matrix_strides()]
-        at = sum_of_strides(
+        target = sum_of_strides(
             maker, [*([] if space.is_merged else matrix), row, column], [*matrices, space.n, 1]
         )
-        b.store(self._output, at, b.cast(made, output.scalar), count)
+        b.store(self._output, target, b.cast(made, output.scalar), count)
 
     def _matrix_strides(self) -> list[Size]:
         batch, rows = self._space.batch, self._space.rows

@@ -1,7 +1,7 @@
-"""Brings the sides of a matrix product into the layout of its kernel: panels, rows in memory.
+"""Packs the sides of a matrix product for its kernel: panels, and rows in memory.
 
-A constant right side is packed once, when the program is compiled; any other by a kernel of its
-own, as is a left side that is no plain read.
+A constant right side is packed once, at compile time. Other right sides, and a left side that is
+not a plain read, are packed by a kernel in each run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
-from ortpkg.codegen.schedules.linear_reads import LinearPlace, linear_place
+from ortpkg.codegen.schedules.linear_reads import LinearIndex, linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_space import (
     PackedTensor,
@@ -27,7 +27,7 @@ from ortpkg.codegen.schedules.product_space import (
     axes_of,
     columns_in_place,
     parts_count,
-    split_place,
+    split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
@@ -36,22 +36,23 @@ from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size
 
 Array = npt.NDArray[Any]
-#: Moves a vector at a place, of which only so many lanes are there.
+#: Moves the vector at an offset; the number of valid lanes may be less than all (None).
 Move = Callable[[Operand, Operand | None], None]
-#: Elements that one tile of a packing kernel moves, about.
+#: Approximate number of elements that one tile of a packing kernel moves.
 _TILE_ELEMENTS = 1 << 15
-#: CPUs with vectors of 16 bytes have no masks for loads.
+#: Vector size of CPUs without masked loads.
 _SHORT = 16
 
 
 def constant_view(read: Read, sizes: Sequence[int], source: Array) -> Array:
-    """What a read of a constant gives over axes of these sizes, without a copy.
+    """Return a view of the elements that a read of a constant gives over axes of these sizes.
 
-    Raises ValueError where a place is outside of the constant.
+    Raises:
+        ValueError: if an element is outside the constant.
     """
-    place = linear_place(read)
-    strides = [_number(place.stride(axis)) for axis in range(len(sizes))]
-    first = _number(place.offset)
+    linear = linear_index(read)
+    strides = [_number(linear.stride(axis)) for axis in range(len(sizes))]
+    first = _number(linear.offset)
     ends = [stride * (size - 1) for stride, size in zip(strides, sizes, strict=True)]
     if prod(sizes) == 0:
         return np.zeros(sizes, source.dtype)
@@ -67,7 +68,7 @@ def constant_view(read: Read, sizes: Sequence[int], source: Array) -> Array:
 
 
 def in_panels(matrices: Array, width: int) -> Array:
-    """(..., k, n) as (..., panel, k, column of the panel); columns beyond the last are 0."""
+    """Return (..., k, n) as (..., panel, k, column of the panel); columns after the last are 0."""
     *batch, depth, columns = matrices.shape
     panels = -(-columns // width)
     made = np.zeros((*batch, panels, depth, width), matrices.dtype)
@@ -81,9 +82,9 @@ def in_panels(matrices: Array, width: int) -> Array:
 
 
 def in_grouped_panels(matrices: Array, width: int, group: int) -> Array:
-    """(..., k, n) as (..., panel, step, column, place in the step), ``group`` places in a step.
+    """Return (..., k, n) as (..., panel, step, column, row in the step), ``group`` rows in a step.
 
-    What is beyond the last place along k and the last column is 0.
+    Elements after the last row and the last column are 0.
     """
     *batch, depth, columns = matrices.shape
     steps, panels = -(-depth // group), -(-columns // width)
@@ -94,7 +95,7 @@ def in_grouped_panels(matrices: Array, width: int, group: int) -> Array:
 
 
 def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) -> RightPanels | None:
-    """A constant right side in panels, or None where it is no read that can be packed ahead."""
+    """Return a constant right side in panels; None if it cannot be packed at compile time."""
     sizes = constant_sizes(product, read)
     if sizes is None:
         return None
@@ -105,7 +106,7 @@ def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) ->
         matrices = constant_view(read, sizes, source)
         return in_panels(matrices.astype(np.float32) if scalar is Scalar.F32 else matrices, width)
 
-    layout = f"{scalar} panels of {width} columns of {sizes} at {words_of(linear_place(read))}"
+    layout = f"{scalar} panels of {width} columns of {sizes} at {text_of(linear_index(read))}"
     tensor = Tensor(f"{read.tensor.name} in panels", scalar, shape)
     packing = Packing(source=read.tensor, layout=layout, pack=pack)
     batch_steps = batch_strides(product, read, shape)
@@ -114,17 +115,17 @@ def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) ->
 
 
 def constant_sizes(product: Product, read: Read) -> tuple[int, ...] | None:
-    """Sizes of (batch..., k, n) of a constant right side; None where they or places are open."""
-    place = linear_place(read)
+    """Return the sizes (batch..., k, n) of a constant right side; None if they are not constant."""
+    linear = linear_index(read)
     sizes = (*matrix_sizes(product, read), product.k, product.n)
-    numbers = [place.offset, *(number for _, number in place.terms)]
-    if place.values or not all(isinstance(each, int) for each in (*sizes, *numbers)):
+    numbers = [linear.offset, *(number for _, number in linear.terms)]
+    if linear.values or not all(isinstance(value, int) for value in (*sizes, *numbers)):
         return None
     return tuple(_number(size) for size in sizes)
 
 
 def matrix_sizes(product: Product, element: Element) -> tuple[Size, ...]:
-    """The batch sizes of what an element is packed to: 1 where it does not depend on the axis."""
+    """Return the batch sizes of a packed element: 1 for axes that it does not depend on."""
     axes = axes_of(element)
     return tuple(size if axis in axes else 1 for axis, size in enumerate(product.batch))
 
@@ -132,7 +133,7 @@ def matrix_sizes(product: Product, element: Element) -> tuple[Size, ...]:
 def rows_in_memory(
     product: Product, model: MachineModel
 ) -> tuple[StridedRows, list[ScheduledKernel]]:
-    """The left side written down row by row as f32, and the kernel that does it."""
+    """Return the left side stored row by row as f32, and the kernel that writes it."""
     sizes = matrix_sizes(product, product.left)
     shape = (*sizes, product.m, product.k)
     rows = Tensor(f"{product.output.name} left rows", Scalar.F32, shape)
@@ -148,12 +149,12 @@ def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> Schedule
     at_once = rows_at_once(product.k)
     blocks = parts_count(product.m, at_once)
     sizes = (*rows.shape[:-2], blocks)
-    *matrix, block = split_place(maker, b.tile, sizes)
+    *matrix, block = split_index(maker, b.tile, sizes)
     first = b.mul(b.index(block), at_once)
     end = b.least(b.add(first, at_once), maker.value(product.m))
     depth = maker.value(product.k)
     with b.loop(first, end, hint="row") as row:
-        place = sum_of_strides(maker, [*matrix, row.index], strides_of(rows.shape)[:-1])
+        row_start = sum_of_strides(maker, [*matrix, row.index], strides_of(rows.shape)[:-1])
 
         def move(step: Operand, count: Operand | None) -> None:
             value = values.value_of(
@@ -163,7 +164,7 @@ def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> Schedule
                 lanes=lanes,
                 count=count,
             )
-            b.store(output, b.add(b.index(place), step), value, count)
+            b.store(output, b.add(b.index(row_start), step), value, count)
 
         by_vectors(b, depth, lanes, product.k, move)
     return maker.scheduled(prod(sizes, start=1))
@@ -172,7 +173,7 @@ def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> Schedule
 def packed_by_kernel(
     product: Product, width: int, model: MachineModel
 ) -> tuple[RightPanels, list[ScheduledKernel]]:
-    """The right side in panels of f32, and the kernel that packs it in each run."""
+    """Return the right side in panels of f32, and the kernel that packs it in each run."""
     sizes = matrix_sizes(product, product.right)
     shape = (*sizes, parts_count(product.n, width), product.k, width)
     panels = Tensor(f"{product.output.name} right panels", Scalar.F32, shape)
@@ -183,9 +184,9 @@ def packed_by_kernel(
 
 
 def panels_in_place(product: Product, width: int, model: MachineModel) -> RightPanels | None:
-    """The right side where it lies, for few rows: numbers must be neighbours along n.
+    """Return the right side in place, for few rows; elements must be contiguous along n.
 
-    Where the last panel is not whole, its vectors are loaded in part, which takes a CPU that can.
+    If the last panel is partial, its vectors need masked loads; None if the CPU has none.
     """
     columns = columns_in_place(product.right, len(product.batch))
     is_whole = isinstance(product.n, int) and product.n % width == 0
@@ -200,8 +201,8 @@ def panels_in_place(product: Product, width: int, model: MachineModel) -> RightP
 class _PanelKernel:
     """Packs one panel for some steps along k in each tile.
 
-    Numbers that are neighbours along k are read so, a square of vectors at a time, and transposed
-    in registers; all others are read along n.
+    Elements contiguous along k are read along k, a square of vectors at a time, and transposed in
+    registers; others are read along n.
     """
 
     def __init__(self, product: Product, panels: Tensor, width: int, model: MachineModel) -> None:
@@ -217,7 +218,7 @@ class _PanelKernel:
         at_once = max(lanes, _TILE_ELEMENTS // self._width // lanes * lanes)
         blocks = parts_count(self._product.k, at_once)
         sizes = (*self._panels.shape[:-2], blocks)
-        *matrix, panel, block = split_place(maker, b.tile, sizes)
+        *matrix, panel, block = split_index(maker, b.tile, sizes)
         first = b.mul(b.index(block), at_once)
         end = b.least(b.add(first, at_once), maker.value(self._product.k))
         base = b.index(sum_of_strides(maker, [*matrix, panel], strides_of(self._panels.shape)[:-2]))
@@ -236,8 +237,8 @@ class _PanelKernel:
         right = self._product.right
         if not isinstance(right, Read):
             return False
-        place = linear_place(right)
-        return place.stride(self._axis) == 1 and place.stride(self._axis + 1) != 1
+        linear = linear_index(right)
+        return linear.stride(self._axis) == 1 and linear.stride(self._axis + 1) != 1
 
     def _value(
         self,
@@ -263,10 +264,10 @@ class _PanelKernel:
         b = self._b
         row = b.add(base, b.mul(step, self._width))
 
-        def move(place: Operand, count: Operand | None) -> None:
-            at = b.add(column, place)
+        def move(offset: Operand, count: Operand | None) -> None:
+            at = b.add(column, offset)
             value = self._value(matrix, step, at, self._axis + 1, self._lanes, count)
-            b.store(self._output, b.add(row, place), value)
+            b.store(self._output, b.add(row, offset), value)
 
         by_vectors(b, columns, self._lanes, self._product.n, move)
 
@@ -284,34 +285,37 @@ class _PanelKernel:
         at = b.add(column, square)
         columns = [b.least(b.add(at, lane), last) for lane in range(lanes)]
         whole = b.sub(end, b.compute(Op.REM, b.sub(end, first), lanes))
-        place = b.add(base, square)
+        start = b.add(base, square)
         with b.loop(first, whole, lanes, hint="step") as step:
-            rows = [self._value(matrix, step.index, each, self._axis, lanes) for each in columns]
-            for number, each in enumerate(transposed(b, rows)):
-                row = b.add(place, b.mul(b.add(step.index, number), self._width))
-                b.store(self._output, row, each)
+            rows = [
+                self._value(matrix, step.index, row_column, self._axis, lanes)
+                for row_column in columns
+            ]
+            for number, vector in enumerate(transposed(b, rows)):
+                row = b.add(start, b.mul(b.add(step.index, number), self._width))
+                b.store(self._output, row, vector)
         with b.loop(whole, end, hint="step") as step, b.loop(0, lanes) as lane:
             one = b.least(b.add(at, lane.index), last)
             value = self._value(matrix, step.index, one, self._axis, 1)
-            row = b.add(place, b.mul(step.index, self._width))
+            row = b.add(start, b.mul(step.index, self._width))
             b.store(self._output, b.add(row, lane.index), value)
 
 
 def transposed(builder: KernelBuilder, rows: Sequence[Value]) -> list[Value]:
-    """As many vectors as each has lanes, a power of two, as the rows of their transpose."""
+    """Return the transpose of a square of vectors, whose number of lanes is a power of two."""
     count = len(rows)
     values = list(rows)
     half = count // 2
     while half:
-        # exchanges the upper half of each block's lanes with the lower one of its partner
+        # exchange the upper half of each block's lanes with the lower half of its partner's
         low = [lane if not lane & half else lane - half + count for lane in range(count)]
         high = [lane + half if not lane & half else lane + count for lane in range(count)]
         made = list(values)
-        for place in range(count):
-            if not place & half:
-                pair = (values[place], values[place + half])
-                made[place] = builder.shuffle(*pair, low)
-                made[place + half] = builder.shuffle(*pair, high)
+        for row in range(count):
+            if not row & half:
+                pair = (values[row], values[row + half])
+                made[row] = builder.shuffle(*pair, low)
+                made[row + half] = builder.shuffle(*pair, high)
         values, half = made, half // 2
     return values
 
@@ -323,26 +327,26 @@ def by_vectors(
     size: Size,
     move: Move,
 ) -> None:
-    """Moves ``count`` neighbours, whole vectors and the rest; ``size``: what they are part of."""
+    """Move ``count`` neighbours as whole vectors and a rest; ``size`` is that of the whole axis."""
     if isinstance(size, int) and size % lanes == 0:
-        with b.loop(0, count, lanes) as place:
-            move(place.index, None)
+        with b.loop(0, count, lanes) as loop:
+            move(loop.index, None)
         return
     rest = b.compute(Op.AND, count, lanes - 1)
     whole = b.sub(count, rest)
-    with b.loop(0, whole, lanes) as place:
-        move(place.index, None)
+    with b.loop(0, whole, lanes) as loop:
+        move(loop.index, None)
     with b.when(b.compute(Op.GT, rest, 0)):
         move(whole, rest)
 
 
 def rows_at_once(depth: Size) -> int:
-    """How many rows of a left side one tile of a packing kernel writes."""
+    """Return the number of left rows that one tile of a packing kernel writes."""
     return max(1, _TILE_ELEMENTS // max(depth, 1)) if isinstance(depth, int) else 32
 
 
 def batch_strides(product: Product, element: Element, shape: Sequence[Size]) -> tuple[Size, ...]:
-    """How far it is to the next matrix along each batch axis in a side packed to this shape."""
+    """Return the distances between matrices along the batch axes, in a side of this shape."""
     axes = axes_of(element)
     strides = strides_of(shape)
     return tuple(
@@ -351,10 +355,10 @@ def batch_strides(product: Product, element: Element, shape: Sequence[Size]) -> 
     )
 
 
-def words_of(place: LinearPlace) -> str:
-    """A place of a constant, for the name of a layout."""
-    terms = " + ".join(f"{number}*axis{axis}" for axis, number in place.terms)
-    return f"{place.offset} + {terms}"
+def text_of(linear: LinearIndex) -> str:
+    """Return a linear index as text, for the name of a layout."""
+    terms = " + ".join(f"{number}*axis{axis}" for axis, number in linear.terms)
+    return f"{linear.offset} + {terms}"
 
 
 def _number(size: Size) -> int:

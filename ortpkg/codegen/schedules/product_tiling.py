@@ -1,4 +1,4 @@
-"""Chooses how a matrix product is cut: register tiles, blocks of rows, columns and depth.
+"""Chooses the tiling of a matrix product: register tiles, blocks of rows, columns and depth.
 
 The cost model counts vector instructions. A *register tile* holds ``rows`` times ``vectors`` sums
 in registers. For one step along k it loads ``vectors`` vectors of the right side and ``rows``
@@ -8,12 +8,12 @@ products at once, and a sum waits about eight products for the one before, so a 
     max(rows * vectors, rows + vectors, 8) + vectors / 4 + rows / 20
 
 where the last two terms stand for the traffic between the caches: the right side comes from L2, the
-left side mostly from L1. The tile with the lowest cost for the whole output wins, edges that are
-computed for nothing included.
+left side mostly from L1. The tile with the lowest cost for the whole output wins, including the
+unused parts of tiles at the edges.
 
-Columns lie in *panels* as wide as a register tile, one panel after the other along k. One tile of
-the tile space takes a block of rows and some panels. It is made large enough that the panel is read
-from L2 often, and small enough that threads share the work evenly.
+A *panel* has as many columns as a register tile, and is contiguous along k. One tile of the tile
+space takes a block of rows and some panels. It is large enough to read the panel from L2 often, and
+small enough that threads share the work evenly.
 """
 
 from __future__ import annotations
@@ -24,30 +24,29 @@ from dataclasses import dataclass, replace
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.shapes.expressions import Size
 
-#: What a size that is not known is taken for: in whole tiles, and when work is shared.
+#: Assumed value of an unknown size: for register tiles, and for sharing work.
 _MANY, _SOME = 1 << 14, 128
-#: What rows that only a run knows are taken for, each as likely: batches are small powers of two.
+#: Assumed row counts if only a run knows them, equally likely: batches are small powers of two.
 _OPEN_ROWS = (8, 64, _MANY)
-#: Each row needs a register for its address, and a CPU of 16 has no more to spare.
+#: Each row needs a register for its address; a CPU with 16 has only 8 to spare.
 _MOST_ROWS, _MOST_VECTORS = 8, 8
 _LATENCY = 8
-#: Products of vectors in a tile: some 3 to 100 microseconds. Work is cut into 16 tiles or more.
+#: Products of vectors in a tile, some 3 to 100 microseconds, and least number of tiles.
 _LEAST_WORK, _MOST_WORK, _TILES = 10_000, 300_000, 16
-#: Rows that read a panel from L2 before the next one is fetched from farther away.
+#: Rows that should read a panel from L2 before the next panel is fetched from farther away.
 _REUSING_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductTiling:
-    """How a product is cut.
+    """Sizes of the tiles and blocks of a product.
 
     Attributes:
-        rows, vectors: of the register tile.
-        lanes: of one vector of sums.
+        rows, vectors: size of the register tile.
+        lanes: lanes of one vector of sums.
         row_block: rows of one tile of the tile space, a multiple of ``rows``.
         panel_block: panels of one tile of the tile space.
-        k_block: steps along k that are done for all rows of the block before the next ones; None:
-            all of them.
+        k_block: steps along k that all rows of the block do before the next steps; None for all.
     """
 
     rows: int
@@ -59,21 +58,21 @@ class ProductTiling:
 
     @property
     def panel_width(self) -> int:
-        """Columns of one panel."""
+        """Number of columns in one panel."""
         return self.vectors * self.lanes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductSizes:
-    """What decides how a product is cut, beside the target.
+    """Sizes that determine the tiling of a product, besides the target.
 
     Attributes:
-        rows, columns: of the output.
-        steps: along k: vectors of the right side for each column.
-        lanes: of one vector of sums.
-        spare: registers that one step needs besides the sums and the right side's vectors.
+        rows, columns: sizes of the output.
+        steps: number of steps along k.
+        lanes: lanes of one vector of sums.
+        spare: registers that a step needs besides the sums and the right side's vectors.
         loaded: registers that a vector of the right side takes.
-        vectors: of a panel, where that is settled.
+        vectors: number of vectors in a panel, if fixed.
     """
 
     rows: Size
@@ -85,19 +84,19 @@ class ProductSizes:
     vectors: int | None = None
 
     def with_rows(self, rows: int, vectors: int) -> ProductSizes:
-        """The same with so many rows, over panels of so many vectors."""
+        """Return the sizes with this many rows, and panels of this many vectors."""
         return replace(self, rows=rows, vectors=vectors)
 
 
 def product_tiling(model: MachineModel, sizes: ProductSizes) -> ProductTiling:
-    """The cut with the lowest cost."""
+    """Return the tiling with the lowest cost."""
     rows, columns, steps, lanes = sizes.rows, sizes.columns, sizes.steps, sizes.lanes
     tile_rows, vectors = _cheapest(_candidates(model, sizes), rows, columns, lanes)
     row_tiles = -(-(rows if isinstance(rows, int) else _SOME) // tile_rows)
     width = vectors * lanes
     panels = -(-(columns if isinstance(columns, int) else _SOME * lanes) // width)
     depth = max(1, steps if isinstance(steps, int) else _SOME * 4)
-    unit = max(tile_rows, _LATENCY) * vectors * depth  # of few rows, memory takes the time
+    unit = max(tile_rows, _LATENCY) * vectors * depth  # with few rows, memory takes the time
     work = min(max(row_tiles * panels * unit // _TILES, _LEAST_WORK), _MOST_WORK)
     units = max(1, work // unit)
     reusing = -(-_REUSING_ROWS // tile_rows)
@@ -113,7 +112,7 @@ def product_tiling(model: MachineModel, sizes: ProductSizes) -> ProductTiling:
 
 
 def _candidates(model: MachineModel, sizes: ProductSizes) -> list[tuple[int, int]]:
-    """Rows and vectors of the register tiles that the registers hold."""
+    """Return rows and vectors of the register tiles that fit the registers."""
     spare = sizes.spare + (not model.has_fma)  # the product, before it is added
     return [
         (tile_rows, vectors)
@@ -137,18 +136,20 @@ def _cheapest(
         step = max(tile_rows * vectors, tile_rows + vectors, _LATENCY)
         return panels * tiles_of_row * (step + vectors / 4 + tile_rows / 20)
 
-    fitting = [each for each in candidates if each[0] <= max(*row_counts, 1)]
+    fitting = [
+        candidate_tile for candidate_tile in candidates if candidate_tile[0] <= max(*row_counts, 1)
+    ]
     return min(fitting, key=cost)
 
 
 def _even_part(total: int, most: int) -> int:
-    """Of ``total`` things as many as each part gets, in as few parts as ``most`` a part allows."""
+    """Return the size of equal parts of ``total``, as few as parts of at most ``most`` allow."""
     parts = -(-total // most)
     return -(-total // parts)
 
 
 def _k_block(model: MachineModel, steps: Size, vectors: int, *, is_reused: bool) -> int | None:
-    """What lets the part of a panel that several register tiles read stay in half of L2."""
+    """Return the steps with which the part of a panel that tiles share stays in half of L2."""
     most = max(16, model.l2_nbytes // 2 // (vectors * model.vector_nbytes))
     if not is_reused or (isinstance(steps, int) and steps <= most):
         return None

@@ -1,4 +1,4 @@
-"""Zero points of integer products, taken off sums that were made without them.
+"""Zero points of integer products, subtracted from sums computed without them.
 
 With zero points a and b, the sum over k of (l - a) * (r - b) is
 
@@ -31,12 +31,12 @@ from ortpkg.codegen.tensor_ir.operations import Product
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroSums:
-    """The sums that zero points need.
+    """Sums that zero points need.
 
     Attributes:
-        columns: of the right side's bytes, as the kernel has them, over each column: (matrix,
-            column); None where the left side has no zero point.
-        rows: of the left side's bytes over each row; None where the right side has none.
+        columns: sums of the right side's bytes over each column, (matrix, column); None if the left
+            side has no zero point.
+        rows: sums of the left side's bytes over each row; None if the right side has no zero point.
     """
 
     columns: PackedTensor | None
@@ -45,19 +45,19 @@ class ZeroSums:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTerms:
-    """What a row brings: its zero point, and what the columns' zero points are multiplied by."""
+    """Terms of a row: its zero point, and the factor of the columns' zero points."""
 
     zero: Value | None
     factor: Value | None
 
 
 def left_has_zero(product: Product) -> bool:
-    """Whether the left side, as u8, has a zero point."""
+    """Return True if the left side, as u8, has a zero point."""
     return scalar_of(product.left) is Scalar.I8 or not _is_none(product.left_zero)
 
 
 def right_has_zero(product: Product) -> bool:
-    """Whether the right side, as i8, has a zero point."""
+    """Return True if the right side, as i8, has a zero point."""
     return scalar_of(product.right) is Scalar.U8 or not _is_none(product.right_zero)
 
 
@@ -66,7 +66,7 @@ def _is_none(zero: Element | None) -> bool:
 
 
 class ZeroCorrection:
-    """Takes zero points off the sums of one kernel."""
+    """Subtracts zero points from the sums of one kernel."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ZeroCorrection:
         self._right_shift = -BYTE_SHIFT if scalar_of(product.right) is Scalar.U8 else 0
 
     def of_row(self, matrix: Sequence[Operand], row: Value) -> RowTerms:
-        """The terms of a row."""
+        """Return the terms of a row."""
         b, rows = self._maker.builder, self._sums.rows
         axes = self._space.row_axes(self._maker, matrix, row)
         zero = None
@@ -106,7 +106,7 @@ class ZeroCorrection:
         column: Value,
         count: Operand | None,
     ) -> Value:
-        """The sums of neighbouring columns without the zero points."""
+        """Return the sums of neighbouring columns without the zero points."""
         b, columns, lanes = self._maker.builder, self._sums.columns, sums.type.lanes
         *batch, _ = row_axes
         if terms.zero is not None and columns is not None:

@@ -2,10 +2,10 @@
 
 Its tiles come in waves, one for each time step. A tile is a direction, a panel of units and a block
 of the batch's sequences: it multiplies the states with the panel's packed recurrent weights, all
-gates of some units and sequences in registers, and makes the next states of these at once. So
-threads share the units even of one sequence, and each reads its own part of the weights again and
-again, from its core's cache. The states before and after a step lie side by side, and change
-places.
+gates of some units and sequences in registers, and computes the next states from them at once. So
+threads share the units even of one sequence, and each reads its own part of the weights repeatedly
+from its core's cache. The states before and after a step are side by side, and swap roles with each
+step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ortpkg.codegen.tensor_ir.operations import Product, Recurrence
 def schedule_recurrence(
     operation: Recurrence, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of a recurrent layer: they pack weights that are no constant, begin, and end."""
+    """Return the kernels of a recurrent layer: packing of variable weights, start, steps, end."""
     tiling = recurrence_tiling(operation, model)
     gates, hidden = operation.cell.gate_count, operation.hidden
     step = Product(
@@ -40,7 +40,7 @@ def schedule_recurrence(
         m=operation.batch,
         n=hidden,
         k=hidden,
-        left=Number(0.0, Scalar.F32),  # the state, which is nowhere but in the kernel
+        left=Number(0.0, Scalar.F32),  # stands for the state, which exists only in the kernel
         right=operation.recurrence,
     )
     panels, packing = constant_panels(step, model, constants, tiling.width), list[ScheduledKernel]()

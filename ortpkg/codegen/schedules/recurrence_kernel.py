@@ -15,7 +15,7 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_space import (
     RightPanels,
     parts_count,
-    split_place,
+    split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.product_steps import FloatSteps
@@ -29,13 +29,14 @@ from ortpkg.codegen.tensor_ir.operations import Cell, Recurrence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """What a tile computes: its time, direction, sequences and panel, and where states lie.
+    """Work of a tile: time, direction, sequences and panel, and offsets of the states.
 
     Attributes:
-        panel: which units, as the number of their panel.
-        first, end: the sequences.
-        old, new: how far behind the beginning of the states' buffer the states before and after
-            the step lie.
+        direction: index of the direction.
+        panel: index of the panel of units.
+        first, end: range of the sequences.
+        time: index of the time step.
+        old, new: offsets of the states before and after the step in the states' buffer.
     """
 
     direction: Operand
@@ -52,24 +53,24 @@ class _Units:
     """One vector of units of one sequence.
 
     Attributes:
-        row: the sequence's number in the batch.
-        unit: the first one's number.
-        count: how many of the lanes are there; None: all.
-        place: where they lie in buffers of one state.
+        row: index of the sequence in the batch.
+        unit: index of the first unit.
+        count: number of valid lanes; None for all.
+        offset: offset in buffers of one state.
     """
 
     row: Value
     unit: Value
     count: int | None
-    place: Value
+    offset: Value
 
 
-#: What is done with the sums of the gates for one vector of units.
+#: Computes the states of one vector of units from the sums of the gates.
 _Finish = Callable[[_Step, _Units, Sequence[Value]], None]
 
 
 class RecurrenceKernel:
-    """Makes the kernel of a recurrent layer's steps, whose recurrent weights lie in panels."""
+    """Makes the kernel of a recurrent layer's steps, with recurrent weights in panels."""
 
     def __init__(
         self,
@@ -89,10 +90,10 @@ class RecurrenceKernel:
         self._output = maker.written(operation.output)
         self._states = states
         self._state = maker.written(states.state)
-        self._kept = {name: maker.written(tensor) for name, tensor in states.kept.items()}
+        self._extra = {name: maker.written(tensor) for name, tensor in states.extra.items()}
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel."""
+        """Return the kernel of all steps."""
         b, operation, row_block = self._b, self._operation, self._tiling.row_block
         sizes = (
             len(operation.backward),
@@ -100,13 +101,13 @@ class RecurrenceKernel:
             parts_count(operation.batch, row_block),
         )
         wave, phases = prod(sizes, start=1), self._states.phases
-        turn, place = split_place(self._maker, b.tile, (operation.steps * phases, wave))
+        turn, index = split_index(self._maker, b.tile, (operation.steps * phases, wave))
         if wave != 1:
-            # each wave begins where the one before has ended, of which the weights are in the cache
+            # each wave begins where the one before ended, whose weights are in the cache
             is_forward = b.compute(Op.EQ, b.rem(b.index(turn), 2), 0)
-            from_end = b.sub(b.sub(self._maker.value(wave), 1), place)
-            place = b.select(is_forward, b.index(place), from_end)
-        direction, panel, block = split_place(self._maker, place, sizes)
+            from_end = b.sub(b.sub(self._maker.value(wave), 1), index)
+            index = b.select(is_forward, b.index(index), from_end)
+        direction, panel, block = split_index(self._maker, index, sizes)
         number = b.div(b.index(turn), phases)
         first = b.mul(b.index(block), row_block)
         odd = b.rem(number, 2)
@@ -124,7 +125,7 @@ class RecurrenceKernel:
         return self._maker.scheduled(operation.steps * phases * wave, wave_tiles=wave)
 
     def _time(self, direction: Operand, index: Value, steps: Value) -> Value:
-        """The time of a step: backward directions begin with the last one."""
+        """Return the time of a step: backward directions begin with the last one."""
         b, backward = self._b, self._operation.backward
         if not any(backward):
             return index
@@ -135,7 +136,7 @@ class RecurrenceKernel:
         return b.select(is_backward, reverse, index)
 
     def _advance(self, step: _Step, turn: Operand) -> None:
-        """Makes the new states of the tile's units, of a GRU in two turns."""
+        """Compute the new states of the tile's units, in two turns for a GRU."""
         b = self._b
         cell = self._operation.cell
         if cell is Cell.LSTM:
@@ -148,7 +149,7 @@ class RecurrenceKernel:
             with b.when(b.compute(Op.EQ, b.rem(b.index(turn), 2), 0)):
                 self._phase(step, range(2), self._state, step.old, self._keep_gates)
             with b.otherwise():
-                reset = self._kept["reset"]
+                reset = self._extra["reset"]
                 self._phase(step, range(2, 3), reset, b.index(0), self._finish_gru)
 
     # --- products ---------------------------------------------------------------------------------
@@ -156,38 +157,40 @@ class RecurrenceKernel:
     def _phase(
         self, step: _Step, gates: Sequence[int], source: Buffer, first: Value, finish: _Finish
     ) -> None:
-        """Multiplies states with the weights of some gates, and finishes these."""
+        """Multiply states with the weights of some gates, and finish these gates."""
 
         def units(counts: Sequence[int | None]) -> None:
             first_unit = b.mul(b.index(step.panel), tiling.width)
 
             def group(row: Value, rows: int) -> None:
-                at = self._states.place(self._maker, step.direction, row)
+                at = self._states.offset(self._maker, step.direction, row)
                 sums = self._summed(step, gates, source, b.add(first, at), rows)
-                for place in range(rows):
+                for row_number in range(rows):
                     for vector, count in enumerate(counts):
                         unit = b.add(first_unit, vector * tiling.lanes)
-                        own = b.add(b.add(at, place * self._states.row_size), unit)
-                        units = _Units(row=b.add(row, place), unit=unit, count=count, place=own)
-                        finish(step, units, sums[place][vector])
+                        unit_offset = b.add(b.add(at, row_number * self._states.row_size), unit)
+                        units = _Units(
+                            row=b.add(row, row_number), unit=unit, count=count, offset=unit_offset
+                        )
+                        finish(step, units, sums[row_number][vector])
 
             self._row_groups(step, group)
 
         b, tiling = self._b, self._tiling
         whole, rest = divmod(self._operation.hidden, tiling.width)
-        all_there: list[int | None] = [None] * tiling.vectors
+        all_lanes: list[int | None] = [None] * tiling.vectors
         if not rest:
-            units(all_there)
+            units(all_lanes)
             return
         counts = [min(tiling.lanes, rest - at) for at in range(0, rest, tiling.lanes)]
-        some_there = [None if count == tiling.lanes else count for count in counts]
+        tail_lanes = [None if count == tiling.lanes else count for count in counts]
         if not whole:
-            units(some_there)
+            units(tail_lanes)
             return
         with b.when(b.compute(Op.LT, b.index(step.panel), whole)):
-            units(all_there)
+            units(all_lanes)
         with b.otherwise():
-            units(some_there)
+            units(tail_lanes)
 
     def _summed(
         self,
@@ -197,7 +200,7 @@ class RecurrenceKernel:
         first: Value,
         rows: int,
     ) -> list[list[list[Value]]]:
-        """The products' sums by row, vector and gate."""
+        """Return the products' sums by row, vector and gate."""
         b, tiling, steps = self._b, self._tiling, FloatSteps()
         width, hidden = tiling.width, self._operation.hidden
         strides = [*self._panels.stored.batch, self._panels.panel]
@@ -210,23 +213,25 @@ class RecurrenceKernel:
         with b.loop(0, hidden, carried=zeros, hint="unit") as loop:
             along = b.mul(loop.index, width)
             weights = [
-                steps.right(b, self._weights, b.add(b.add(base, along), at), tiling.lanes, None)
-                for at in range(0, width, tiling.lanes)
+                steps.right(
+                    b, self._weights, b.add(b.add(base, along), vector_offset), tiling.lanes, None
+                )
+                for vector_offset in range(0, width, tiling.lanes)
                 for base in bases
             ]
             sums = list(loop.carried)
             for row in range(rows):
-                place = b.add(b.add(first, row * self._states.row_size), loop.index)
-                left = steps.left(b, source, place, tiling.lanes)
+                state_index = b.add(b.add(first, row * self._states.row_size), loop.index)
+                left = steps.left(b, source, state_index, tiling.lanes)
                 for number, right in enumerate(weights):
-                    at = row * len(weights) + number
-                    sums[at] = steps.add(b, sums[at], left, right)
+                    vector_offset = row * len(weights) + number
+                    sums[vector_offset] = steps.add(b, sums[vector_offset], left, right)
             loop.hand_on(*sums)
         made = iter(loop.results)
         return [[[next(made) for _ in gates] for _ in range(tiling.vectors)] for _ in range(rows)]
 
     def _row_groups(self, step: _Step, body: Callable[[Value, int], None]) -> None:
-        """Does something for as many sequences at once as fit, and for the rest one by one."""
+        """Run the body for groups of sequences, and for the rest one by one."""
         b, rows, batch = self._b, self._tiling.rows, self._operation.batch
         if rows == 1:
             with b.loop(step.first, step.end, hint="row") as row:
@@ -246,12 +251,16 @@ class RecurrenceKernel:
         self._put(step, units, made)
 
     def _finish_lstm(self, step: _Step, units: _Units, sums: Sequence[Value]) -> None:
-        b, cells = self._b, self._kept["cell"]
-        cell = b.load(cells, units.place, self._tiling.lanes)
-        gates = [self._with_input(step, units, gate, each) for gate, each in enumerate(sums)]
-        peepholes = [self._parameter(each, step, units) for each in self._operation.peepholes]
+        b, cells = self._b, self._extra["cell"]
+        cell = b.load(cells, units.offset, self._tiling.lanes)
+        gates = [
+            self._with_input(step, units, gate, gate_sum) for gate, gate_sum in enumerate(sums)
+        ]
+        peepholes = [
+            self._parameter(peephole, step, units) for peephole in self._operation.peepholes
+        ]
         state, new_cell = lstm_state(b, self._activate, gates, cell, peepholes)
-        b.store(cells, units.place, self._if_active(step, units, new_cell, cell))
+        b.store(cells, units.offset, self._if_active(step, units, new_cell, cell))
         self._put(step, units, state)
 
     def _finish_reset_after(self, step: _Step, units: _Units, sums: Sequence[Value]) -> None:
@@ -267,18 +276,18 @@ class RecurrenceKernel:
         self._put(step, units, gru_state(b, update, self._activate(1, candidate), old))
 
     def _keep_gates(self, step: _Step, units: _Units, sums: Sequence[Value]) -> None:
-        """Keeps a GRU's update gate, and the state that is reset."""
+        """Store a GRU's update gate, and the reset state."""
         update, reset = (
             self._activate(0, self._with_input(step, units, gate, sums[gate])) for gate in (0, 1)
         )
-        self._b.store(self._kept["update"], units.place, update)
+        self._b.store(self._extra["update"], units.offset, update)
         old = self._old(step, units)
-        self._b.store(self._kept["reset"], units.place, self._b.mul(reset, old))
+        self._b.store(self._extra["reset"], units.offset, self._b.mul(reset, old))
 
     def _finish_gru(self, step: _Step, units: _Units, sums: Sequence[Value]) -> None:
         b = self._b
         candidate = self._activate(1, self._with_input(step, units, 2, sums[0]))
-        update = b.load(self._kept["update"], units.place, self._tiling.lanes)
+        update = b.load(self._extra["update"], units.offset, self._tiling.lanes)
         self._put(step, units, gru_state(b, update, candidate, self._old(step, units)))
 
     def _activate(self, number: int, value: Value) -> Value:
@@ -294,7 +303,7 @@ class RecurrenceKernel:
         return self._b.add(value, self._input(step, units, gate))
 
     def _input(self, step: _Step, units: _Units, gate: int) -> Value:
-        """The inputs' part of a gate."""
+        """Return the inputs' part of a gate."""
         b, operation = self._b, self._operation
         gates, hidden = operation.cell.gate_count, operation.hidden
         strides = strides_of((len(operation.backward), operation.steps, operation.batch, gates,
@@ -305,7 +314,7 @@ class RecurrenceKernel:
         return b.load(self._inputs, at, self._tiling.lanes, units.count)
 
     def _parameter(self, element: Element, step: _Step, units: _Units) -> Value:
-        """A parameter over (direction, unit)."""
+        """Return a parameter over (direction, unit)."""
         made = self._values.value_of(
             element,
             [step.direction, units.unit],
@@ -318,16 +327,16 @@ class RecurrenceKernel:
     # --- states -----------------------------------------------------------------------------------
 
     def _old(self, step: _Step, units: _Units) -> Value:
-        return self._b.load(self._state, self._b.add(step.old, units.place), self._tiling.lanes)
+        return self._b.load(self._state, self._b.add(step.old, units.offset), self._tiling.lanes)
 
     def _put(self, step: _Step, units: _Units, state: Value) -> None:
-        """Writes a new state to the states and to the output."""
+        """Write a new state to the states and to the output."""
         b, operation = self._b, self._operation
         shown = state
         if operation.lengths is not None:
             shown = self._if_active(step, units, state, b.constant(0, self._vector))
             state = self._if_active(step, units, state, self._old(step, units))
-        b.store(self._state, b.add(step.new, units.place), state)
+        b.store(self._state, b.add(step.new, units.offset), state)
         strides = strides_of(
             (operation.steps, len(operation.backward), operation.batch, operation.hidden)
         )
@@ -337,7 +346,7 @@ class RecurrenceKernel:
         b.store(self._output, at, b.cast(shown, operation.output.scalar), units.count)
 
     def _if_active(self, step: _Step, units: _Units, new: Value, otherwise: Value) -> Value:
-        """The new value where the sequence has this step."""
+        """Return the new value if the sequence has this step, else the other one."""
         length = self._length(units)
         if length is None:
             return new

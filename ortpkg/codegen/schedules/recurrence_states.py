@@ -1,4 +1,4 @@
-"""The states of a recurrent layer between its steps: where they lie, how they begin and end."""
+"""States of a recurrent layer between its steps: memory layout, first and last states."""
 
 from __future__ import annotations
 
@@ -12,50 +12,51 @@ from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_packing import Move, by_vectors
-from ortpkg.codegen.schedules.product_space import split_place, sum_of_strides
+from ortpkg.codegen.schedules.product_space import split_index, sum_of_strides
 from ortpkg.codegen.schedules.recurrence_tiling import RecurrenceTiling
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Cell, Recurrence
 from ortpkg.shapes.expressions import Size
 
-#: What a cell keeps from step to step, or from turn to turn, beside its state.
-_KEPT = {Cell.LSTM: ("cell",), Cell.GRU: ("update", "reset")}
+#: Values that a cell keeps between steps, or between turns, besides its state.
+_EXTRA = {Cell.LSTM: ("cell",), Cell.GRU: ("update", "reset")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrenceStates:
-    """The memory of a layer's states, which its kernels hand to each other.
+    """The memory of a layer's states, which its kernels share.
 
     Attributes:
-        state: of the shape (2, directions, batch, row_size), f32: the states before and after a
-            step, which change places with each step.
-        kept: what else a cell keeps, of the shape (directions, batch, row_size), f32.
-        row_size: the units of a sequence, filled up to whole panels.
-        half: how many elements the states of one moment are.
-        phases: turns of a step, of which each needs all that the one before has made: a GRU that
-            resets before it multiplies takes two.
+        state: f32 tensor (2, directions, batch, row_size): the states before and after a step,
+            which
+            swap roles with each step.
+        extra: further f32 tensors (directions, batch, row_size) of a cell, by name.
+        row_size: number of units of a sequence, padded to whole panels.
+        half: number of elements of the states at one time.
+        phases: turns of a step, each of which needs all results of the one before; a GRU that
+            resets before it multiplies has two.
     """
 
     state: Tensor
-    kept: Mapping[str, Tensor]
+    extra: Mapping[str, Tensor]
     row_size: int
     half: Size
     phases: int
 
-    def place(self, maker: KernelMaker, direction: Operand, row: Operand) -> Value:
-        """Where the units of a sequence begin in the states of one moment."""
+    def offset(self, maker: KernelMaker, direction: Operand, row: Operand) -> Value:
+        """Return the offset of the units of a sequence in the states of one time."""
         strides = strides_of(self.state.shape[1:])[:2]
         return maker.builder.index(sum_of_strides(maker, [direction, row], strides))
 
 
 def recurrence_states(operation: Recurrence, tiling: RecurrenceTiling) -> RecurrenceStates:
-    """The states of a layer of which so much is done at once."""
+    """Return the states of a layer with this tiling."""
     row_size = -(-operation.hidden // tiling.width) * tiling.width
     shape: tuple[Size, ...] = (len(operation.backward), operation.batch, row_size)
     return RecurrenceStates(
         state=Tensor("state", Scalar.F32, (2, *shape)),
-        kept={name: Tensor(name, Scalar.F32, shape) for name in _KEPT.get(operation.cell, ())},
+        extra={name: Tensor(name, Scalar.F32, shape) for name in _EXTRA.get(operation.cell, ())},
         row_size=row_size,
         half=len(operation.backward) * operation.batch * row_size,
         phases=2 if operation.cell is Cell.GRU else 1,
@@ -65,7 +66,7 @@ def recurrence_states(operation: Recurrence, tiling: RecurrenceTiling) -> Recurr
 def length_of(
     b: KernelBuilder, operation: Recurrence, values: ElementValues, row: Operand
 ) -> Value | None:
-    """How many steps a sequence has, as far as lengths are given."""
+    """Return the number of steps of a sequence; None if all have the same."""
     if operation.lengths is None:
         return None
     made = values.value_of(operation.lengths, [row], vector_axis=None, lanes=1)
@@ -73,7 +74,7 @@ def length_of(
 
 
 class _Ends:
-    """A kernel over the states at one end of a layer, of which a tile is one sequence."""
+    """A kernel over the states at one end of a layer, with a tile for each sequence."""
 
     def __init__(self, name: str, operation: Recurrence, lanes: int, model: MachineModel) -> None:
         self.operation, self.lanes = operation, lanes
@@ -82,30 +83,30 @@ class _Ends:
         self.values = ElementValues(self.maker, model)
         self.vector = LoopType(Scalar.F32, lanes)
         directions = len(operation.backward)
-        self.direction, self.row = split_place(
+        self.direction, self.row = split_index(
             self.maker, self.b.tile, (directions, operation.batch)
         )
 
     def for_units(self, body: Move) -> None:
-        """Does something for each vector of units: its first unit, how many lanes are there."""
+        """Run the body for each vector of units, with its first unit and number of valid lanes."""
         hidden = self.operation.hidden
         by_vectors(self.b, self.b.constant(hidden, I64), self.lanes, hidden, body)
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel."""
+        """Return the kernel of all sequences."""
         return self.maker.scheduled(len(self.operation.backward) * self.operation.batch)
 
 
 def start_kernel(
     operation: Recurrence, states: RecurrenceStates, lanes: int, model: MachineModel
 ) -> ScheduledKernel:
-    """The kernel that writes the initial states."""
+    """Return the kernel that writes the initial states."""
     ends = _Ends("recurrence_start", operation, lanes, model)
     maker, b = ends.maker, ends.b
     pairs = [(operation.initial, maker.written(states.state))]
-    if "cell" in states.kept:
-        pairs.append((operation.initial_cell, maker.written(states.kept["cell"])))
-    at = states.place(maker, ends.direction, ends.row)
+    if "cell" in states.extra:
+        pairs.append((operation.initial_cell, maker.written(states.extra["cell"])))
+    at = states.offset(maker, ends.direction, ends.row)
 
     def write(unit: Operand, count: Operand | None) -> None:
         for element, buffer in pairs:
@@ -123,7 +124,7 @@ def start_kernel(
 def end_kernel(
     operation: Recurrence, states: RecurrenceStates, lanes: int, model: MachineModel
 ) -> ScheduledKernel | None:
-    """The kernel that writes the last states; None where nobody asks for them."""
+    """Return the kernel that writes the last states; None if they are not needed."""
     ends = _Ends("recurrence_end", operation, lanes, model)
     maker, b = ends.maker, ends.b
     steps = maker.value(operation.steps)
@@ -132,13 +133,13 @@ def end_kernel(
         (maker.written(output), maker.read(tensor), first)
         for output, tensor, first in (
             (operation.last, states.state, moment),
-            (operation.last_cell, states.kept.get("cell"), b.index(0)),
+            (operation.last_cell, states.extra.get("cell"), b.index(0)),
         )
         if output is not None and tensor is not None
     ]
     if not wanted:
         return None
-    at = states.place(maker, ends.direction, ends.row)
+    at = states.offset(maker, ends.direction, ends.row)
     length = length_of(b, operation, ends.values, ends.row)
     count_of_steps = steps if length is None else b.least(steps, length)
     has_steps = b.compute(Op.GT, count_of_steps, 0)
@@ -148,8 +149,8 @@ def end_kernel(
         for output, buffer, first in wanted:
             value = b.load(buffer, b.add(b.add(first, at), unit), lanes)
             value = b.select(has_steps, value, b.constant(0, ends.vector))
-            place = sum_of_strides(maker, [ends.direction, ends.row, unit], strides)
-            b.store(output, place, b.cast(value, output.scalar), count)
+            target = sum_of_strides(maker, [ends.direction, ends.row, unit], strides)
+            b.store(output, target, b.cast(value, output.scalar), count)
 
     ends.for_units(write)
     return ends.scheduled()

@@ -1,4 +1,4 @@
-"""How much of a step of a recurrent layer is done at once."""
+"""Tiling of a step of a recurrent layer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.tensor_ir.operations import Recurrence
 
-#: Registers of a step that hold no sums: the state's number, weights, and one to spare.
+#: Registers of a step that hold no sums: the state's element, weights, and one to spare.
 _OTHER_REGISTERS = 4
-#: Blocks of sequences in registers that one tile takes, with the same panel from the cache.
+#: Groups of sequences that one tile computes with the same panel from the cache.
 _GROUPS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrenceTiling:
-    """How much of a step is done at once.
+    """Sizes of the tiles of a step.
 
     Attributes:
-        rows: sequences of which the sums stay in registers.
-        row_block: sequences of a tile.
-        vectors: how many vectors of units a panel has.
-        lanes: of a vector.
+        rows: number of sequences whose sums stay in registers.
+        row_block: number of sequences in a tile.
+        vectors: number of vectors of units in a panel.
+        lanes: lanes of a vector.
     """
 
     rows: int
@@ -32,14 +32,14 @@ class RecurrenceTiling:
 
     @property
     def width(self) -> int:
-        """Units of a panel."""
+        """Number of units in a panel."""
         return self.vectors * self.lanes
 
 
 def recurrence_tiling(operation: Recurrence, model: MachineModel) -> RecurrenceTiling:
-    """How many units and sequences a step takes at once: as many as registers hold sums of.
+    """Return tiles with as many units and sequences as registers hold sums.
 
-    One sequence alone takes twice the units, since a sum waits for its last product.
+    A single sequence takes twice the units, since a sum waits for its last product.
     """
     lanes, gates = model.lanes(Scalar.F32), operation.cell.gate_count
     sums = (model.register_count - _OTHER_REGISTERS) // gates

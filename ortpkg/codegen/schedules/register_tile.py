@@ -1,4 +1,4 @@
-"""The inner loop of a product: the sums of some rows and vectors of columns, in registers."""
+"""The inner loop of a product: sums of some rows and vectors of columns, in registers."""
 
 from __future__ import annotations
 
@@ -18,30 +18,34 @@ def add_products(
     panel: Value,
     steps: Operand,
 ) -> tuple[Value, ...]:
-    """f32 sums with the products of all steps added, in order: row by row, vector by vector.
+    """Return f32 sums plus the products of all steps, in order: row by row, vector by vector.
 
     Args:
-        builder: of the kernel.
+        builder: builder of the kernel.
         sums: one vector for each row and vector of columns.
-        left: read at ``rows``, one number a step.
-        rows: where each row begins.
-        right: a panel: for each step the vectors of its columns, from ``panel`` on.
-        panel: where it begins.
-        steps: how many there are.
+        left: buffer of the rows, one number a step.
+        rows: offset of each row.
+        right: buffer of a panel: for each step the vectors of its columns.
+        panel: offset of the panel.
+        steps: number of steps.
     """
     b, vectors, lanes = builder, len(sums) // len(rows), sums[0].type.lanes
     with b.loop(0, steps, carried=sums, hint="step") as step:
-        place = b.add(panel, b.mul(step.index, vectors * lanes))
-        columns = [b.load(right, b.add(place, each * lanes), lanes) for each in range(vectors)]
+        step_start = b.add(panel, b.mul(step.index, vectors * lanes))
+        columns = [
+            b.load(right, b.add(step_start, vector * lanes), lanes) for vector in range(vectors)
+        ]
         made: list[Value] = []
         for number, row in enumerate(rows):
             times = b.splat(b.load(left, b.add(row, step.index)), lanes)
-            own = step.carried[number * vectors : (number + 1) * vectors]
-            made += [b.fma(times, each, sum_) for each, sum_ in zip(columns, own, strict=True)]
+            row_sums = step.carried[number * vectors : (number + 1) * vectors]
+            made += [
+                b.fma(times, column, total) for column, total in zip(columns, row_sums, strict=True)
+            ]
         step.hand_on(*made)
     return step.results
 
 
 def zero_sums(builder: KernelBuilder, count: int, lanes: int) -> list[Value]:
-    """So many sums of nothing."""
+    """Return ``count`` vectors of zeros."""
     return [builder.constant(0, LoopType(Scalar.F32, lanes))] * count

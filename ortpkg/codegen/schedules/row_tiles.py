@@ -1,4 +1,4 @@
-"""Shares rows among tiles: several short rows are one tile, a long row is several."""
+"""Shares rows among tiles: a tile has several short rows, or a part of a long row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ortpkg.shapes.expressions import Size, operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTiles:
-    """How rows of one width are shared.
+    """Tiles over rows of equal width.
 
     Attributes:
-        rows, width: what there is to do.
-        rows_per_tile: 1 or more.
-        chunk: how much of a row one tile does at most; None: rows are whole.
+        rows, width: number and width of the rows.
+        rows_per_tile: number of rows in a tile, 1 or more.
+        chunk: largest part of a row in one tile; None for whole rows.
     """
 
     rows: Size
@@ -29,27 +29,27 @@ class RowTiles:
 
     @property
     def chunks(self) -> Size:
-        """Tiles next to each other along a row."""
+        """Number of tiles along a row."""
         return 1 if self.chunk is None else ceil_quotient(self.width, self.chunk)
 
     @property
     def count(self) -> Size:
-        """Of the tiles."""
+        """Total number of tiles."""
         return ceil_quotient(self.rows, self.rows_per_tile) * self.chunks
 
     @contextmanager
     def each_row(self, maker: KernelMaker) -> Iterator[tuple[Operand, Operand, Operand]]:
-        """Makes the loop over a tile's rows: gives a row, and the part of it from start to stop."""
+        """Emit the loop over a tile's rows; yield a row, and start and stop of its part."""
         b, width = maker.builder, maker.size(self.width)
         block: Operand = b.tile
         start: Operand = 0
         stop: Operand = width
         if self.chunk is not None and self.chunks != 1:
-            place: Operand = b.tile
+            chunk_index: Operand = b.tile
             if self.rows != 1:
                 chunks = maker.size(self.chunks)
-                block, place = b.div(b.tile, chunks), b.rem(b.tile, chunks)
-            start = b.mul(b.index(place), self.chunk)
+                block, chunk_index = b.div(b.tile, chunks), b.rem(b.tile, chunks)
+            start = b.mul(b.index(chunk_index), self.chunk)
             stop = b.least(b.add(start, self.chunk), width)
         if self.rows == 1:
             yield 0, start, stop
@@ -69,12 +69,12 @@ class RowTiles:
 
 
 def row_tiles(rows: Size, width: Size, wanted: int, *, may_split: bool) -> RowTiles:
-    """Tiles of some ``wanted`` elements, a multiple of 64.
+    """Return tiles of about ``wanted`` elements, a multiple of 64.
 
     Args:
-        rows, width: what there is to do.
-        wanted: elements of a tile.
-        may_split: whether a row may be shared by tiles.
+        rows, width: number and width of the rows.
+        wanted: number of elements of a tile.
+        may_split: True if several tiles may share a row.
     """
     if isinstance(width, int):
         chunk = wanted if may_split and width > wanted * 3 // 2 else None
@@ -90,12 +90,12 @@ def row_tiles(rows: Size, width: Size, wanted: int, *, may_split: bool) -> RowTi
 
 
 def ceil_quotient(size: Size, divisor: Size) -> Size:
-    """How many parts of ``divisor`` cover the size."""
+    """Return the number of parts of size ``divisor`` that cover the size."""
     return operation("floor", size + divisor + -1, divisor)
 
 
 def positions_of(b: KernelBuilder, number: Operand, sizes: Sequence[Operand]) -> list[Operand]:
-    """The position along each of several axes that a number counts, the last axis fastest."""
+    """Return the positions along axes of an index in C order."""
     positions: list[Operand] = []
     for size in reversed(sizes[1:]):
         positions.append(b.rem(number, size) if size != 1 else 0)
@@ -104,12 +104,12 @@ def positions_of(b: KernelBuilder, number: Operand, sizes: Sequence[Operand]) ->
 
 
 def product_of(sizes: Sequence[Size]) -> Size:
-    """The product; 1 of none."""
+    """Return the product of sizes; 1 for none."""
     return prod(sizes, start=1)
 
 
 def _even_share(total: int, most: int, *, multiple: int = 64) -> int:
-    """About ``most``, so that all parts of a total are nearly of one size."""
+    """Return about ``most``, such that all parts of a total have nearly the same size."""
     parts = -(-total // most)
     share = -(-total // parts)
     return -(-share // multiple) * multiple

@@ -1,4 +1,4 @@
-"""The schedule of each kind of operation."""
+"""Selects the schedule of each kind of operation."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from ortpkg.codegen.tensor_ir.operations import (
 
 
 def reason_against(operation: Operation) -> str | None:
-    """Why an operation cannot be scheduled; None where it can."""
+    """Return why an operation cannot be scheduled; None if it can."""
     if isinstance(operation, Convolution):
         sizes = (operation.source.shape[1], *operation.weights.shape)
-        if not all(isinstance(each, int) for each in sizes):
+        if not all(isinstance(size, int) for size in sizes):
             return "its channels are known only when it runs"
     return None
 
@@ -41,12 +41,11 @@ def reason_against(operation: Operation) -> str | None:
 def schedule(
     operation: Operation, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of an operation, in the order in which they run; none of an alias.
+    """Return the kernels of an operation, in the order in which they run; none for an alias.
 
     Args:
-        operation: what is to be computed, of a kind with :func:`no reason against it
-            <reason_against>`.
-        model: of the target's CPU.
+        operation: an operation with :func:`no reason against it <reason_against>`.
+        model: model of the target's CPU.
         constants: tensors whose values are known, and may be packed.
     """
     match operation:

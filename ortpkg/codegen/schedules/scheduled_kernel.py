@@ -1,4 +1,4 @@
-"""A kernel with the tensors and sizes that it is called with: what a schedule makes."""
+"""The result of a schedule: a kernel with the tensors and sizes that it is called with."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ortpkg.shapes.expressions import Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """How a constant is laid out for a kernel, once, when it is compiled.
+    """Packing of a constant for a kernel, done once at compile time.
 
     Attributes:
         source: the constant.
-        layout: its layout in words, with all that it depends on: equal sources with equal layouts
-            are packed once.
-        pack: makes the packed array, of the shape and kind of the tensor it is for.
+        layout: description of the layout with everything it depends on; equal sources with equal
+            layouts are packed once.
+        pack: function that returns the packed array, of the packed tensor's shape and type.
     """
 
     source: Tensor
@@ -34,19 +34,20 @@ class Packing:
 class ScheduledKernel:
     """One step of a program.
 
-    A tensor that is no operation's output and no constant is a temporary one: an earlier kernel of
+    A tensor that is neither a constant nor an operation's output is temporary: an earlier kernel of
     the same schedule writes it.
 
     Attributes:
-        kernel: what runs.
+        kernel: the kernel to run.
         buffers: a tensor for each of its buffers, in their order.
         sizes: a size for each of its size parameters, in their order.
-        tile_count: how many tiles there are: independent of each other, each of some 10 to 500
-            microseconds, so that threads share them evenly and a run can be stopped.
-        wave_tiles: how many tiles one wave has, which needs what the wave before has written; 0:
-            all tiles are independent.
-        packed: those of its buffers that are constants in a layout of their own.
-        conditions: for which sizes it runs; :func:`~.kernel_versions.versions_by_size` makes them.
+        tile_count: number of tiles. They are independent of each other and take some 10 to 500
+            microseconds each, so that threads share them evenly and a run can be stopped.
+        wave_tiles: number of tiles in one wave, which needs the output of the wave before; 0 if all
+            tiles are independent.
+        packed: buffers that are packed constants.
+        conditions: conditions on sizes under which it runs, from
+            :func:`~.kernel_versions.versions_by_size`.
     """
 
     kernel: Kernel

@@ -1,9 +1,8 @@
 """Schedules of operations, made once for each *form*: equal layers are scheduled once.
 
-Two operations have one form where they differ in the tensors alone, and these are alike: of the
-same kind of number and the same shape, both constants or both not, the same one wherever the same
-one stands. A form's kernels are made for the first operation; others get them with their own
-tensors.
+Two operations have the same form if they differ only in their tensors, and these match: same scalar
+type and shape, both constant or both not, and repeated at the same positions. A form's kernels are
+made for the first operation; later ones get copies with their own tensors.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _ATOMS = frozenset({bool, int, str, type(None)})
 
 
 class SchedulesByForm:
-    """What :func:`~.schedule.schedule` makes, kept for as long as this lives.
+    """Cache of the results of :func:`~.schedule.schedule`, by form.
 
     Attributes:
-        model: of the CPU that it schedules for.
+        model: model of the CPU to schedule for.
     """
 
     def __init__(self, model: MachineModel) -> None:
@@ -36,7 +35,7 @@ class SchedulesByForm:
         self._made: dict[Hashable, tuple[Sequence[Tensor], list[ScheduledKernel]]] = {}
 
     def kernels_of(self, program: TensorProgram) -> list[tuple[Operation, ScheduledKernel]]:
-        """Each kernel of a program whose operations are fused, with its operation, as they run."""
+        """Return the kernels of a fused program with their operations, in the order they run."""
         constants = frozenset(program.constants)
         return [
             (operation, kernel)
@@ -48,7 +47,7 @@ class SchedulesByForm:
     def schedule(
         self, operation: Operation, constants: Collection[Tensor]
     ) -> list[ScheduledKernel]:
-        """The kernels of an operation, in the order in which they run; none of an alias."""
+        """Return the kernels of an operation, in the order in which they run; none for an alias."""
         tensors: dict[Tensor, int] = {}
         form = _form_of(operation, tensors, constants)
         if form not in self._made:
@@ -56,12 +55,15 @@ class SchedulesByForm:
             self._made[form] = (tuple(tensors), made)
             return made
         before, made = self._made[form]
-        own = dict(zip(before, tensors, strict=True))
-        return [_with_tensors(each, own) for each in made]
+        tensors_by_cached = dict(zip(before, tensors, strict=True))
+        return [_with_tensors(kernel, tensors_by_cached) for kernel in made]
 
 
 def _form_of(value: object, tensors: dict[Tensor, int], constants: Collection[Tensor]) -> Hashable:
-    """The value as what can be compared, with numbers for its tensors, which are noted."""
+    """Return a comparable form of the value, with numbers instead of tensors.
+
+    New tensors are added to ``tensors``.
+    """
     kind: type = type(value)
     if kind in _ATOMS:
         return value
@@ -83,22 +85,22 @@ def _form_of(value: object, tensors: dict[Tensor, int], constants: Collection[Te
 
 @cache
 def _names(kind: type) -> tuple[str, ...] | None:
-    """The fields that are looked into; None for what is compared as it is."""
+    """Return the fields to compare one by one; None for a type that is compared as a whole."""
     if not is_dataclass(kind) or issubclass(kind, Expression):
         return None
     return tuple(field.name for field in fields(kind))
 
 
-def _with_tensors(kernel: ScheduledKernel, own: dict[Tensor, Tensor]) -> ScheduledKernel:
-    """The kernel for other tensors; ``own`` gets those of its own that it writes or packs."""
+def _with_tensors(kernel: ScheduledKernel, replacements: dict[Tensor, Tensor]) -> ScheduledKernel:
+    """Return the kernel with other tensors, adding new temporary ones to ``replacements``."""
 
-    def owned(tensor: Tensor) -> Tensor:
-        if tensor not in own:
-            own[tensor] = replace(tensor)
-        return own[tensor]
+    def replaced(tensor: Tensor) -> Tensor:
+        if tensor not in replacements:
+            replacements[tensor] = replace(tensor)
+        return replacements[tensor]
 
     packed = {
-        owned(tensor): replace(packing, source=owned(packing.source))
+        replaced(tensor): replace(packing, source=replaced(packing.source))
         for tensor, packing in kernel.packed.items()
     }
-    return replace(kernel, buffers=tuple(map(owned, kernel.buffers)), packed=packed)
+    return replace(kernel, buffers=tuple(map(replaced, kernel.buffers)), packed=packed)

@@ -1,4 +1,4 @@
-"""Attention of few queries, one after the other: each reads keys and values where they lie."""
+"""Attention of few queries, one after the other: each reads keys and values in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortpkg.codegen.loop_ir.kernel import Op, Value
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
-from ortpkg.codegen.schedules.attention_sides import vector_places
+from ortpkg.codegen.schedules.attention_sides import row_vectors
 from ortpkg.codegen.schedules.attention_tile import AttentionTile
 from ortpkg.codegen.schedules.element_values import lane_numbers
 from ortpkg.codegen.schedules.register_tile import zero_sums
@@ -16,7 +16,7 @@ _MOST_SUMS = 8
 
 
 def attend_one_by_one(tile: AttentionTile) -> None:
-    """Computes a tile."""
+    """Emit the computation of a tile."""
     b, tiling = tile.maker.builder, tile.tiling
     tile.begin(tile.count)
     with (
@@ -31,43 +31,43 @@ def attend_one_by_one(tile: AttentionTile) -> None:
 
 
 def _multiply_keys(tile: AttentionTile, row: Value, first: Value, count: Value) -> None:
-    """The products of a query with the keys of a block, a vector of keys at a time."""
+    """Emit the products of a query with the keys of a block, a vector of keys at a time."""
     b, lanes = tile.maker.builder, tile.tiling.lanes
     base = b.mul(row, tile.width)
     if tile.sides.keys_are_neighbours():
         with b.loop(0, count, lanes, hint="key") as key:
-            there = b.least(b.sub(count, key.index), lanes)
-            with b.loop(0, tile.width, carried=zero_sums(b, 1, lanes), hint="place") as place:
+            lane_count = b.least(b.sub(count, key.index), lanes)
+            with b.loop(0, tile.width, carried=zero_sums(b, 1, lanes), hint="column") as column:
                 at = b.add(first, key.index)
-                keys = tile.sides.keys(tile.head, at, place.index, there)
-                times = b.splat(b.load(tile.queries, b.add(base, place.index)), lanes)
-                place.hand_on(b.fma(times, keys, place.carried[0]))
-            b.store(tile.softmax.scores, key.index, place.results[0])
+                keys = tile.sides.keys(tile.head, at, column.index, lane_count)
+                times = b.splat(b.load(tile.queries, b.add(base, column.index)), lanes)
+                column.hand_on(b.fma(times, keys, column.carried[0]))
+            b.store(tile.softmax.scores, key.index, column.results[0])
         return
-    places = vector_places(tile.width, lanes)
-    query = [b.load(tile.queries, b.add(base, place), lanes, rest) for place, rest in places]
+    vectors = row_vectors(tile.width, lanes)
+    query = [b.load(tile.queries, b.add(base, start), lanes, rest) for start, rest in vectors]
     last = b.sub(count, 1)
     with b.loop(0, count, lanes, hint="key") as key:
         sums = []
         for lane in range(lanes):
             at = b.add(first, b.least(b.add(key.index, lane), last))
             (total,) = zero_sums(b, 1, lanes)
-            for (start, rest), times in zip(places, query, strict=True):
-                own = tile.sides.key(tile.head, at, start, rest)
+            for (start, rest), times in zip(vectors, query, strict=True):
+                key_vector = tile.sides.key(tile.head, at, start, rest)
                 if rest is not None:
                     is_there = b.compute(Op.LT, lane_numbers(b, lanes), rest)
-                    own = b.select(is_there, own, 0.0)
-                total = b.fma(times, own, total)
+                    key_vector = b.select(is_there, key_vector, 0.0)
+                total = b.fma(times, key_vector, total)
             sums.append(total)
         b.store(tile.softmax.scores, key.index, sums_of(b, sums))
 
 
 def _multiply_values(tile: AttentionTile, row: Value, first: Value, count: Value) -> None:
-    """Adds the values of a block times the weights to a row of the output."""
+    """Add the values of a block times the weights to a row of the output."""
     b, lanes = tile.maker.builder, tile.tiling.lanes
     base = b.mul(row, tile.sum_columns)
     factor = b.splat(tile.softmax.factor(row), lanes)
-    columns = vector_places(tile.value_width, lanes)
+    columns = row_vectors(tile.value_width, lanes)
     for start in range(0, len(columns), _MOST_SUMS):
         part = columns[start : start + _MOST_SUMS]
         before = [b.mul(b.load(tile.sums, b.add(base, at), lanes), factor) for at, _ in part]
@@ -85,7 +85,10 @@ def _multiply_values(tile: AttentionTile, row: Value, first: Value, count: Value
 
 
 def sums_of(builder: KernelBuilder, vectors: Sequence[Value]) -> Value:
-    """The sums of as many vectors as each has lanes, a power of two: lane i is that of vector i."""
+    """Return the sum of each vector, in one vector; there are as many vectors as lanes.
+
+    Their number is a power of two; lane i is the sum of vector i.
+    """
     count, values = len(vectors), list(vectors)
     half = count // 2
     while half:
@@ -93,10 +96,10 @@ def sums_of(builder: KernelBuilder, vectors: Sequence[Value]) -> Value:
         high = [lane + half if not lane & half else lane + count for lane in range(count)]
         values = [
             builder.add(
-                builder.shuffle(values[place], values[place + half], low),
-                builder.shuffle(values[place], values[place + half], high),
+                builder.shuffle(values[row], values[row + half], low),
+                builder.shuffle(values[row], values[row + half], high),
             )
-            for place in range(half)
+            for row in range(half)
         ]
         half //= 2
     return values[0]

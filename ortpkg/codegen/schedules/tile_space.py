@@ -1,4 +1,4 @@
-"""Numbers the tiles of a kernel: which range of each dimension a tile computes."""
+"""Numbers the tiles of a kernel, and finds the ranges that a tile computes."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ class TileSpace:
     """Tiles over dimensions that are cut into ranges, the first dimension outermost.
 
     Attributes:
-        tile_count: how many tiles there are.
-        ranges: of the kernel's tile, for each dimension the first place and the one behind the
-            last.
+        tile_count: number of tiles.
+        ranges: for each dimension, first and one past the last position of the kernel's tile.
     """
 
     def __init__(self, maker: KernelMaker, *dimensions: tuple[Size, int | None]) -> None:
-        """Dimensions are (size, length of a range); None: it is not cut."""
+        """Create tiles over dimensions (size, length of a range), None for a range of all."""
         counts = [1 if length is None else quotient_up(size, length) for size, length in dimensions]
         self.tile_count: Size = prod(counts, start=1)
         b = maker.builder
         rest = b.tile
         ranges: list[tuple[Value, Value]] = []
-        for place in reversed(range(len(dimensions))):
-            (size, length), count = dimensions[place], counts[place]
+        for dimension in reversed(range(len(dimensions))):
+            (size, length), count = dimensions[dimension], counts[dimension]
             if length is None or count == 1:
                 ranges.append((b.index(0), maker.value(size)))
                 continue
-            is_outermost = all(each == 1 for each in counts[:place])
+            is_outermost = all(outer_count == 1 for outer_count in counts[:dimension])
             number = rest if is_outermost else b.rem(rest, maker.size(count))
             rest = b.div(rest, maker.size(count))
             first = b.mul(number, length)
@@ -43,7 +42,7 @@ class TileSpace:
 
 
 def quotient_up(size: Size, divisor: int) -> Size:
-    """The quotient, rounded up."""
+    """Return the quotient, rounded up."""
     if divisor == 1:
         return size
     return operation("floor", size + divisor - 1, divisor)

@@ -1,7 +1,6 @@
 """Schedules maps that read across their vector axis: blocks are transposed in registers.
 
-Both what is read and what is written is walked through in whole vectors, and both sides use all of
-a cache line while it is near.
+Both sides are accessed in whole vectors, and use all of a cache line while it is in the cache.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.map_body import FlatMap, MapBody
 from ortpkg.codegen.schedules.row_tiles import (
     RowTiles,
@@ -34,24 +33,24 @@ _LINE_NBYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class TransposedRead:
-    """A read whose neighbours lie along ``axis``, not along the vector axis."""
+    """A read whose neighbours are along ``axis``, not along the vector axis."""
 
     read: Read
     axis: int
 
 
 def transposed_read(flat_map: FlatMap) -> TransposedRead | None:
-    """The first read that is worth being done in blocks."""
+    """Return the first read that is worth transposing in blocks, else None."""
     vector_axis, axes = flat_map.vector_axis, flat_map.flat.axes
     if vector_axis is None or not _fills(axes[vector_axis], flat_map.lanes):
         return None
     for part in parts_of(flat_map.value):
         if not isinstance(part, Read):
             continue
-        place = linear_place(part)
-        if place.values or place.stride(vector_axis) in {0, 1}:
+        linear = linear_index(part)
+        if linear.values or linear.stride(vector_axis) in {0, 1}:
             continue
-        for axis, number in place.terms:
+        for axis, number in linear.terms:
             if axis != vector_axis and number == 1 and _fills(axes[axis], flat_map.lanes):
                 return TransposedRead(part, axis)
     return None
@@ -62,7 +61,7 @@ def _fills(size: Size, lanes: int) -> bool:
 
 
 def schedule_transposed(flat_map: FlatMap, transposed: TransposedRead) -> ScheduledKernel:
-    """The kernel; a row is a position of the other axes, and some of the read's axis."""
+    """Return the kernel; a row is a position of the other axes, and a block of the read's axis."""
     return _TransposedMap(flat_map, transposed).scheduled()
 
 
@@ -82,18 +81,22 @@ class _TransposedMap:
         )
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel with its tiles."""
+        """Return the kernel with its tiles."""
         axes, maker = self._map.flat.axes, self._maker
-        outer = [each for each in range(len(axes)) if each not in {self._axis, self._vector_axis}]
+        outer = [
+            dimension
+            for dimension in range(len(axes))
+            if dimension not in {self._axis, self._vector_axis}
+        ]
         blocks = ceil_quotient(axes[self._axis], self._block)
-        tiles = self._tiles(product_of([axes[each] for each in outer]) * blocks)
-        sizes = [*(maker.size(axes[each]) for each in outer), maker.size(blocks)]
+        tiles = self._tiles(product_of([axes[dimension] for dimension in outer]) * blocks)
+        sizes = [*(maker.size(axes[dimension]) for dimension in outer), maker.size(blocks)]
         with tiles.each_row(maker) as (row, start, stop):
             b = maker.builder
-            *places, block = positions_of(b, row, sizes)
+            *positions, block = positions_of(b, row, sizes)
             at: list[Operand] = [0] * len(axes)
-            for axis, place in zip(outer, places, strict=True):
-                at[axis] = place
+            for axis, position in zip(outer, positions, strict=True):
+                at[axis] = position
             first = b.mul(b.index(block), self._block)
             last = b.least(b.add(first, self._block), maker.size(axes[self._axis]))
             self._do_block(at, (first, last), (start, stop))
@@ -108,7 +111,7 @@ class _TransposedMap:
     def _do_block(
         self, at: list[Operand], rows: tuple[Value, Value], along: tuple[Operand, Operand]
     ) -> None:
-        """Computes from one position to another along both axes."""
+        """Emit a range of positions along both axes."""
         b, lanes, (first, last), (start, stop) = self._maker.builder, self._lanes, rows, along
         middle, end = whole_end(b, first, last, lanes), whole_end(b, start, stop, lanes)
         with b.loop(first, middle, lanes) as across:
@@ -122,7 +125,7 @@ class _TransposedMap:
             self._body.along_vector_axis(at, start, stop)
 
     def _transpose(self, at: list[Operand], across: Value, along: Value) -> None:
-        """Computes a square of as many places as there are lanes along both axes."""
+        """Emit a square with as many positions as lanes along both axes."""
         b, lanes, vectors = self._maker.builder, self._lanes, []
         for lane in range(lanes):
             at[self._axis], at[self._vector_axis] = across, b.add(along, lane)
@@ -136,7 +139,7 @@ class _TransposedMap:
 
 
 def transposed_lanes(b: KernelBuilder, vectors: Sequence[Value]) -> list[Value]:
-    """As many vectors as they have lanes: lane j of vector i becomes lane i of vector j."""
+    """Return the transpose of a square: lane j of vector i becomes lane i of vector j."""
     rows, lanes = list(vectors), len(vectors)
     step = 1
     while step < lanes:

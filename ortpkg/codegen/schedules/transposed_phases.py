@@ -1,9 +1,9 @@
 """Transposed convolutions as convolutions of each phase of the output.
 
-Where the elements of the source stand ``spread`` apart, with zeros between them, windows that stand
-``spread`` apart meet elements at the same taps: they are a *phase*, and an ordinary convolution
-with those taps alone. Neighbouring phases whose windows are alike are computed by one kernel, as if
-they were more blocks of output channels.
+If the source's elements are ``spread`` apart, with zeros between them, windows that are ``spread``
+apart meet elements at the same taps. They form a *phase*, an ordinary convolution with only those
+taps. One kernel computes neighbouring phases with equal windows, as if they were more blocks of
+output channels.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from ortpkg.shapes.expressions import Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisPhases:
-    """Neighbouring phases of one axis whose windows are alike.
+    """Neighbouring phases of one axis with equal windows.
 
     Attributes:
-        axis: source, windows and how many there are, of each of them.
-        spread: how far apart the places of a phase are in the output.
-        first: the place where the first phase begins.
-        taps: for each phase, which taps of the whole window its window has.
+        axis: source, windows and output size of each of them.
+        spread: distance of a phase's positions in the output.
+        first: position of the first phase.
+        taps: for each phase, its taps of the whole window.
     """
 
     axis: WindowAxis
@@ -46,22 +46,22 @@ class AxisPhases:
     taps: tuple[range, ...]
 
 
-#: Phases along each spatial axis: all of the one with all of the others.
+#: Phases along each spatial axis; they are combined with each other.
 Phases = tuple[AxisPhases, ...]
 
 
 def phase_count(phases: Phases) -> int:
-    """How many they are together."""
-    return prod(len(each.taps) for each in phases)
+    """Return the number of combined phases."""
+    return prod(len(axis_phases.taps) for axis_phases in phases)
 
 
 def phases_of(
     operation: Convolution, source: Sequence[Size], output: Sequence[Size]
 ) -> list[Phases]:
-    """The phases of a transposed convolution, those that are alike together.
+    """Return the phases of a transposed convolution, those with equal windows together.
 
     Args:
-        operation: with a spread.
+        operation: a convolution with a spread.
         source, output: sizes along the spatial axes.
     """
     by_axis = []
@@ -71,23 +71,23 @@ def phases_of(
             raise TypeError(f"{operation.output.name}: its padding is a formula")
         single = [
             _phase(
-                place,
+                first,
                 spread,
                 before,
                 sizes=(source[axis], output[axis]),
                 kernel=operation.window.kernel[axis],
                 dilation=operation.window.dilations[axis],
             )
-            for place in range(spread)
+            for first in range(spread)
         ]
         by_axis.append(
-            [_joined(list(alike)) for _, alike in groupby(single, lambda each: each.axis)]
+            [_joined(list(alike)) for _, alike in groupby(single, lambda phase: phase.axis)]
         )
     return list(product(*by_axis))
 
 
 def _phase(
-    place: int,
+    first: int,
     spread: int,
     before: int,
     *,
@@ -95,13 +95,13 @@ def _phase(
     kernel: int,
     dilation: int,
 ) -> AxisPhases:
-    """The phase of windows at ``place`` and multiples of ``spread`` behind it."""
+    """Return the phase of windows at ``first`` plus multiples of ``spread``."""
     source, output = sizes
     step = spread // gcd(dilation, spread)
-    meeting = [tap for tap in range(kernel) if (place + tap * dilation - before) % spread == 0]
+    meeting = [tap for tap in range(kernel) if (first + tap * dilation - before) % spread == 0]
     taps = range(meeting[0], kernel, step) if meeting else range(0)
-    shift = (place + taps.start * dilation - before) // spread if meeting else 0
-    count = quotient_up(output - place, spread)
+    shift = (first + taps.start * dilation - before) // spread if meeting else 0
+    count = quotient_up(output - first, spread)
     inner = dilation // gcd(dilation, spread)
     reach = count - 1 + shift + max(len(taps) - 1, 0) * inner + 1
     return AxisPhases(
@@ -115,7 +115,7 @@ def _phase(
             after=reach - source,
         ),
         spread=spread,
-        first=place,
+        first=first,
         taps=(taps,),
     )
 
@@ -126,7 +126,7 @@ def _joined(alike: Sequence[AxisPhases]) -> AxisPhases:
         axis=first.axis,
         spread=first.spread,
         first=first.first,
-        taps=tuple(taps for each in alike for taps in each.taps),
+        taps=tuple(taps for phase in alike for taps in phase.taps),
     )
 
 
@@ -139,7 +139,7 @@ def phase_weights(
     """
     shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
     tensor = Tensor(f"phases of {operation.weights.name} in blocks", layout.scalar, shape)
-    chosen = list(product(*(each.taps for each in phases)))
+    chosen = list(product(*(axis_phases.taps for axis_phases in phases)))
     if operation.weights not in constants:
         kernels = tuple(
             packing_kernel(
@@ -154,18 +154,20 @@ def phase_weights(
         return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=kernels)
 
     def pack(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        # loaded where weights are packed: schedules are made without numpy
+        # imported here, since only packing needs numpy
         import numpy as np
 
         parts = []
         for taps in chosen:
-            slices = (slice(each.start, each.stop, each.step) for each in taps)
+            slices = (
+                slice(axis_phases.start, axis_phases.stop, axis_phases.step) for axis_phases in taps
+            )
             parts.append(layout.pack(weights[(slice(None), slice(None), *slices)]))
         return np.concatenate(parts)
 
     packing = Packing(
         source=operation.weights,
-        layout=f"taps {[each.taps for each in phases]} of convolution {layout}",
+        layout=f"taps {[axis_phases.taps for axis_phases in phases]} of convolution {layout}",
         pack=pack,
     )
     return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())

@@ -1,7 +1,7 @@
-"""Folds neighbours into one number, in an order that is fixed by their count alone.
+"""Folds neighbours into one number, in an order that depends only on their count.
 
-Several vectors are folded side by side, then with one another by halves. Long sums go in blocks
-whose sums are added, so that errors grow with neither.
+Several vectors are folded side by side, then combined by halves. Long sums are split into blocks
+whose sums are added, which bounds rounding errors.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from ortpkg.codegen.schedules.element_values import lane_numbers
 from ortpkg.codegen.schedules.vector_loops import whole_end
 from ortpkg.codegen.tensor_ir.operations import Combiner
 
-#: Passes after which a sum begins anew.
+#: Iterations after which a new partial sum begins.
 _PASSES_IN_BLOCK = 64
 _OPS = {Combiner.SUM: Op.ADD, Combiner.PRODUCT: Op.MUL, Combiner.MAX: Op.MAX, Combiner.MIN: Op.MIN}
-#: What small kinds are folded as.
+#: Small type → type in which it is folded.
 _WIDE = {Scalar.F16: Scalar.F32, Scalar.BF16: Scalar.F32, Scalar.BOOL: Scalar.U8}
 
-#: (index of the first, lanes, how many of them are there or None for all) -> their values
+#: (index of the first, lanes, number of valid lanes or None for all) -> their values
 FoldedBody = Callable[[Value, int, Operand | None], Value]
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """How numbers of one kind are folded; ``op`` has ``neutral`` as its neutral number."""
+    """A fold of numbers of one type; ``neutral`` is the neutral number of ``op``."""
 
     op: Op
     neutral: float
     scalar: Scalar
 
     def folded(self, b: KernelBuilder, left: Value, right: Value) -> Value:
-        """Both as one; ``right`` may be of the kind that this folding stands for."""
+        """Return both combined; ``right`` is converted to the folding's type."""
         return b.compute(self.op, left, b.cast(right, self.scalar))
 
     def start(self, b: KernelBuilder, lanes: int) -> Value:
-        """What to begin with."""
+        """Return the initial value."""
         return b.constant(self.neutral, LoopType(self.scalar, lanes))
 
 
 def folding_of(combiner: Combiner, scalar: Scalar) -> Folding:
-    """How a reduction folds numbers of a kind: floats of 16 bits as f32, bools as bytes."""
+    """Return the folding of a reduction: floats of 16 bits as f32, bools as bytes."""
     wide = _WIDE.get(scalar, scalar)
     least, most = -math.inf, math.inf
     if not wide.is_float:
@@ -55,7 +55,7 @@ def folding_of(combiner: Combiner, scalar: Scalar) -> Folding:
     return Folding(_OPS[combiner], neutral[combiner], wide)
 
 
-#: The greatest of f32, NaN left out: where a sum over the same numbers has the NaN.
+#: Greatest f32 without regard to NaN, for rows whose sum is NaN then anyway.
 GREATEST_NUMBER = Folding(Op.GREATER, -math.inf, Scalar.F32)
 
 
@@ -70,16 +70,16 @@ def fold_vectors(
     accumulators: int,
     is_masked: bool,
 ) -> Value:
-    """Makes the loops from start up to stop; gives one number, of the folding's kind.
+    """Emit the loops from start up to stop; return one number of the folding's type.
 
     Args:
-        b: makes the statements.
+        b: builder of the kernel.
         start, stop: i64 numbers.
-        body: makes the values of some neighbours.
-        folding: how they are folded.
-        lanes: of one vector, a power of two.
-        accumulators: how many vectors are folded side by side, a power of two.
-        is_masked: whether the last vector is a masked one; else what is left goes one by one.
+        body: returns the values of some neighbours.
+        folding: the folding.
+        lanes: lanes of one vector, a power of two.
+        accumulators: number of vectors that are folded side by side, a power of two.
+        is_masked: True if a masked vector takes the rest; otherwise it is folded one by one.
     """
     step = lanes * accumulators
     whole = whole_end(b, start, stop, step)
@@ -117,8 +117,8 @@ def _folded_blocks(
         neutral = [folding.start(b, lanes)] * accumulators
         with b.loop(begin, end, step, carried=neutral) as loop:
             made = [
-                folding.folded(b, each, body(b.add(loop.index, place * lanes), lanes, None))
-                for place, each in enumerate(loop.carried)
+                folding.folded(b, total, body(b.add(loop.index, number * lanes), lanes, None))
+                for number, total in enumerate(loop.carried)
             ]
             loop.hand_on(*made)
         return loop.results
@@ -139,7 +139,7 @@ def _with_masked(
     body: FoldedBody,
     folding: Folding,
 ) -> Value:
-    """Folds the last neighbours, fewer than a vector has lanes."""
+    """Fold the last neighbours, fewer than the lanes of a vector."""
     lanes, (start, stop) = total.type.lanes, bounds
     if b.number_of(start) is not None and b.number_of(start) == b.number_of(stop):
         return total
@@ -163,7 +163,7 @@ def _pairwise(b: KernelBuilder, folding: Folding, values: Sequence[Value]) -> Va
 
 
 def _one(b: KernelBuilder, folding: Folding, vector: Value) -> Value:
-    """Folds the lanes, the upper half with the lower one until one is left."""
+    """Fold the lanes, the upper half with the lower half, until one is left."""
     lanes = vector.type.lanes
     while lanes > 1:
         lanes //= 2

@@ -1,4 +1,4 @@
-"""Loops over neighbours: whole vectors, several at once, then what is left."""
+"""Loops over neighbours: whole vectors, several at once, then the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
 
-#: (index of the first, lanes, how many of them are there or None for all)
+#: (index of the first, lanes, number of valid lanes or None for all)
 Body = Callable[[Value, int, Operand | None], None]
 
 
@@ -23,15 +23,15 @@ def for_vectors(
     unroll: int = 1,
     is_masked: bool,
 ) -> None:
-    """Makes the loop from start up to stop.
+    """Emit the loop from start up to stop.
 
     Args:
-        b: makes the statements.
+        b: builder of the kernel.
         start, stop: i64 numbers.
-        body: makes the statements for some neighbours.
-        lanes: of one vector.
-        unroll: how many vectors a pass does.
-        is_masked: whether the last vector is a masked one; else what is left goes one by one.
+        body: emits the statements for some neighbours.
+        lanes: lanes of one vector.
+        unroll: number of vectors in an iteration.
+        is_masked: True if a masked vector takes the rest; otherwise it is done one by one.
     """
     position = start
     for step in [lanes * unroll, lanes] if unroll > 1 else [lanes]:
@@ -64,7 +64,7 @@ def _do_vectors(b: KernelBuilder, first: Value, body: Body, *, lanes: int, step:
 
 
 def whole_end(b: KernelBuilder, start: Operand, stop: Operand, step: int) -> Operand:
-    """Where the last whole step from start ends."""
+    """Return the end of the last whole step from start."""
     if step == 1:
         return stop
     first, last = b.number_of(start), b.number_of(stop)
@@ -75,10 +75,10 @@ def whole_end(b: KernelBuilder, start: Operand, stop: Operand, step: int) -> Ope
 
 
 def has_masks(model: MachineModel, scalars: Iterable[Scalar]) -> bool:
-    """Whether the CPU loads and stores a part of a vector of each of these kinds."""
+    """Return True if the CPU has masked loads and stores for all of these types."""
     if model.vector_nbytes >= 64:
         return True
-    return model.vector_nbytes >= 32 and all(each.nbytes >= 4 for each in scalars)
+    return model.vector_nbytes >= 32 and all(scalar.nbytes >= 4 for scalar in scalars)
 
 
 def _count(b: KernelBuilder, start: Operand, stop: Operand) -> int | None:

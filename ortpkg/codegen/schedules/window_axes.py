@@ -1,9 +1,9 @@
-"""Where the windows of a convolution or pooling lie: taps inside of the source, runs of columns.
+"""Windows of a convolution or pooling: taps inside the source, and runs of columns.
 
-A *tap* is one place of a window; along the last spatial axis, windows stand in *columns*. Padding
-is no memory: taps that fall on it are left out. Along the outer axes that bounds a loop over the
-taps of a row; along the last axis the columns at the borders are runs of their own, in which it is
-known for each column what taps it has, so that no loop over columns branches.
+A *tap* is one position of a window; along the last spatial axis, windows are at *columns*. Padding
+is not in memory, so taps in it are left out. Along the outer axes this bounds the loop over the
+taps of a row. Along the last axis, columns at the borders form runs of their own with known taps
+for each column, so that no loop over columns branches.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.tensor_ir.operations import Window
 from ortpkg.shapes.expressions import Size
 
-#: Windows that are longer have borders too long to be written out column by column.
+#: Longest window whose borders are unrolled column by column.
 _MOST_AT_BORDERS = 32
-#: Windows that are longer are walked by a loop alone.
+#: Longest window that is unrolled at all; longer ones are only walked by a loop.
 _MOST_WRITTEN_OUT = 4096
 
 
@@ -39,13 +39,13 @@ class WindowAxis:
 
     @property
     def is_written_out(self) -> bool:
-        """Whether the taps of each column are listed: all sizes are numbers, and taps are few."""
+        """True if the taps of each column are listed: all sizes are numbers, and taps are few."""
         sizes = (self.source, self.output, self.before)
-        return all(isinstance(each, int) for each in sizes) and self.kernel <= _MOST_AT_BORDERS
+        return all(isinstance(size, int) for size in sizes) and self.kernel <= _MOST_AT_BORDERS
 
     @property
     def is_padded(self) -> bool:
-        """Whether a tap may lie outside of the source."""
+        """True if a tap may be outside the source."""
         if self.before != 0:
             return True
         if isinstance(self.source, int) and isinstance(self.output, int):
@@ -56,7 +56,7 @@ class WindowAxis:
 
     @property
     def is_pointwise(self) -> bool:
-        """Whether each window is the element at its own place."""
+        """True if each window is the element at its own position."""
         return (self.kernel, self.stride, self.before) == (1, 1, 0) and self.source == self.output
 
 
@@ -64,10 +64,10 @@ class WindowAxis:
 class Tap:
     """A tap of the last axis, with the columns of a group that have it: ``first`` up to ``stop``.
 
-    ``place``: which tap of the window it is.
+    ``position`` is its index in the window.
     """
 
-    place: int
+    position: int
     first: int
     stop: int
 
@@ -77,8 +77,8 @@ class ColumnRun:
     """Columns from ``first`` up to ``stop``, computed in groups that all have the same taps.
 
     Attributes:
-        columns: of one group; their number is a multiple of it.
-        taps: None where a group is one column whose taps are found when it is computed.
+        columns: number of columns in a group, which divides that of the run.
+        taps: taps of a group; None if a group is one column whose taps are found at run time.
     """
 
     first: Value
@@ -87,12 +87,12 @@ class ColumnRun:
     taps: tuple[Tap, ...] | None
 
     def is_inside(self, kernel: int) -> bool:
-        """Whether every column has every tap."""
+        """Return True if every column has every tap."""
         return self.taps == _all_taps(kernel, self.columns)
 
 
 def window_axes(source: Sequence[Size], output: Sequence[Size], window: Window) -> list[WindowAxis]:
-    """The spatial axes; ``source`` and ``output`` are the sizes along them."""
+    """Return the spatial axes; ``source`` and ``output`` are the sizes along them."""
     return [
         WindowAxis(
             source=source[axis],
@@ -108,15 +108,15 @@ def window_axes(source: Sequence[Size], output: Sequence[Size], window: Window) 
 
 
 def flat_axis(axes: Sequence[WindowAxis]) -> WindowAxis:
-    """Pointwise axes as one: pixels in a row."""
-    pixels = prod((each.source for each in axes), start=1)
+    """Return pointwise axes as a single one, with all pixels in a row."""
+    pixels = prod((axis.source for axis in axes), start=1)
     return WindowAxis(
         source=pixels, output=pixels, kernel=1, stride=1, dilation=1, before=0, after=0
     )
 
 
 def row_positions(maker: KernelMaker, axes: Sequence[WindowAxis], row: Value) -> list[Value]:
-    """Where a row of the output stands along each axis but the last."""
+    """Return the positions of an output row along each axis except the last."""
     if len(axes) == 1:
         return []
     b = maker.builder
@@ -128,7 +128,7 @@ def row_positions(maker: KernelMaker, axes: Sequence[WindowAxis], row: Value) ->
 
 
 def taps_inside(maker: KernelMaker, axis: WindowAxis, position: Operand) -> tuple[Value, Value]:
-    """The taps, first up to last, that lie in the source where the window stands at a position."""
+    """Return the range of taps inside the source for a window at a position."""
     b = maker.builder
     if not axis.is_padded:
         return b.index(0), b.index(axis.kernel)
@@ -139,7 +139,7 @@ def taps_inside(maker: KernelMaker, axis: WindowAxis, position: Operand) -> tupl
 
 
 def tap_count_with_padding(maker: KernelMaker, axis: WindowAxis, position: Operand) -> Value:
-    """How many taps lie in the source or its padding."""
+    """Return the number of taps in the source or its padding."""
     b = maker.builder
     reach = b.add(b.add(maker.value(axis.source), maker.size(axis.before)), maker.size(axis.after))
     end = b.sub(reach, b.mul(b.index(position), axis.stride))
@@ -147,10 +147,10 @@ def tap_count_with_padding(maker: KernelMaker, axis: WindowAxis, position: Opera
 
 
 def column_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[ColumnRun]:
-    """The columns of a row, so many at once as far as they go.
+    """Return the columns of a row in runs, with up to ``columns`` at once.
 
-    Runs of whole groups begin at multiples of ``columns``, but where the axis is padded and its
-    taps are not written out. What kernels take to compile does not grow with windows that are long.
+    Runs of whole groups begin at multiples of ``columns``, unless the axis is padded and its taps
+    are not written out. The compile time of kernels does not grow with long windows.
     """
     if axis.is_written_out:
         return _known_runs(maker, axis, columns)
@@ -162,12 +162,12 @@ def column_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[Colu
 
 
 def _known_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[ColumnRun]:
-    """Groups one after the other; neighbours that have the same taps are one run."""
+    """Return consecutive groups; neighbouring groups with equal taps form one run."""
     index = maker.builder.index
     output = axis.output
     assert isinstance(output, int)
     groups = [(first, min(first + columns, output)) for first in range(0, output, columns)]
-    alike = groupby(groups, key=lambda each: (each[1] - each[0], _taps_of(axis, *each)))
+    alike = groupby(groups, key=lambda group: (group[1] - group[0], _taps_of(axis, *group)))
     runs = []
     for (count, taps), members in alike:
         bounds = list(members)
@@ -177,7 +177,7 @@ def _known_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[Colu
 
 
 def _open_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[ColumnRun]:
-    """Borders column by column, and between them groups, then what is left of them."""
+    """Return the border columns one by one, and between them groups, then their rest."""
     b = maker.builder
     first, stop, output = b.index(0), maker.value(axis.output), maker.value(axis.output)
     if axis.is_padded:
@@ -200,27 +200,27 @@ def _open_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[Colum
 
 
 def _all_taps(kernel: int, columns: int) -> tuple[Tap, ...]:
-    return tuple(Tap(place=place, first=0, stop=columns) for place in range(kernel))
+    return tuple(Tap(position=position, first=0, stop=columns) for position in range(kernel))
 
 
 def _taps_of(axis: WindowAxis, first: int, stop: int) -> tuple[Tap, ...]:
-    """The taps of a group of columns, each with those columns whose tap is in the source."""
+    """Return the taps of a group of columns, each with the columns whose tap is in the source."""
     source, before = axis.source, axis.before
     assert isinstance(source, int)
     assert isinstance(before, int)
     taps = []
-    for place in range(axis.kernel):
-        shift = place * axis.dilation - before
+    for position in range(axis.kernel):
+        shift = position * axis.dilation - before
         inside = [
             column - first
             for column in range(first, stop)
             if 0 <= column * axis.stride + shift < source
         ]
         if inside:
-            taps.append(Tap(place=place, first=inside[0], stop=inside[-1] + 1))
+            taps.append(Tap(position=position, first=inside[0], stop=inside[-1] + 1))
     return tuple(taps)
 
 
 def _tap_from(b: KernelBuilder, distance: Value, axis: WindowAxis) -> Value:
-    """The first tap that lies so far behind the window's start, or 0."""
+    """Return the first tap at least ``distance`` after the window's start, or 0."""
     return b.div(b.most(b.add(distance, axis.dilation - 1), 0), axis.dilation)

@@ -1,9 +1,10 @@
 """Winograd convolution: windows of 3 x 3 by products of transformed squares.
 
-A tile is some neighbouring squares of 4 x 4 pixels of the output, for a range of its channels. What
-squares are made of is transformed first, for all source channels; then, for some blocks of output
-channels at a time, each of the 36 points of a square is a product of matrices in registers, and the
-products are transformed back. Between that, all lies in memory of the thread's own, in the caches.
+A tile is some neighbouring squares of 4 x 4 pixels of the output, for a range of its channels. The
+source pixels of its squares are transformed first, for all source channels. Then, for some blocks
+of output channels at a time, each of the 36 points of a square is a product of matrices in
+registers, and the products are transformed back. Intermediate values stay in memory of the thread,
+in the caches.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.tile_space import TileSpace
 from ortpkg.codegen.schedules.winograd_tiling import WinogradTiling
 from ortpkg.codegen.schedules.winograd_transforms import (
-    MADE,
-    TAKEN,
+    INPUT_SIZE,
+    OUTPUT_SIZE,
     transformed_source,
     transformed_sums,
 )
@@ -31,15 +32,15 @@ from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.operations import Convolution
 from ortpkg.shapes.expressions import Size
 
-_POINTS = TAKEN * TAKEN
-#: Products in a body that is written out: more only take longer to compile.
+_POINTS = INPUT_SIZE * INPUT_SIZE
+#: Most products in an unrolled body; more only take longer to compile.
 _MOST_PRODUCTS = 64
 
 
 def winograd_convolution(
     operation: Convolution, model: MachineModel, tiling: WinogradTiling
 ) -> ScheduledKernel:
-    """The kernel; source and output are blocked alike, and spatial sizes are numbers."""
+    """Return the kernel; source and output are blocked alike, and spatial sizes are numbers."""
     return _WinogradConvolution(operation, model, tiling).scheduled()
 
 
@@ -69,7 +70,7 @@ class _WinogradConvolution:
             channels=channels if isinstance(channels, int) else None,
         )
         squares, blocks = tiling.squares, tiling.blocks
-        # an odd number of vectors from point to point, so that they share no place in a cache
+        # an odd number of vectors from point to point, so that points share no cache set
         self._source_step = (self._source_blocks * squares | 1) * self._lanes
         self._product_step = (blocks * squares | 1) * self._lanes
         self._transformed = b.scratch("transformed", Scalar.F32, _POINTS * self._source_step)
@@ -77,9 +78,9 @@ class _WinogradConvolution:
         self._square = b.scratch("square", Scalar.F32, _POINTS * self._lanes)
 
     def scheduled(self) -> ScheduledKernel:
-        """The kernel: squares and blocks of output channels are shared among tiles."""
+        """Return the kernel: squares and blocks of output channels are shared among tiles."""
         tiling, b = self._tiling, self._builder
-        down, across = (-(-size // MADE) for size in self._sizes)
+        down, across = (-(-size // OUTPUT_SIZE) for size in self._sizes)
         space = TileSpace(
             self._maker,
             (self._view.batch, 1),
@@ -90,29 +91,30 @@ class _WinogradConvolution:
         count = b.sub(stop, first)
         with b.loop(0, count) as square:
             number = b.add(first, square.index)
-            place = (b.div(number, across), b.rem(number, across))
-            self._transform_square(image, square.index, place)
+            square_position = (b.div(number, across), b.rem(number, across))
+            self._transform_square(image, square.index, square_position)
         with b.loop(*blocks, tiling.blocks) as block:
             with b.loop(0, _POINTS) as point, b.loop(0, count, tiling.columns) as column:
                 self._multiply(point.index, column.index, block.index)
             with b.loop(0, count) as square:
                 number = b.add(first, square.index)
-                place = (b.div(number, across), b.rem(number, across))
-                self._store_square(image, block.index, square.index, place)
+                square_position = (b.div(number, across), b.rem(number, across))
+                self._store_square(image, block.index, square.index, square_position)
         return self._maker.scheduled(space.tile_count)
 
     # --- the source -------------------------------------------------------------------------------
 
-    def _transform_square(self, image: Value, square: Value, place: Sequence[Value]) -> None:
-        """Transforms what a square is made of, for all blocks of the source."""
+    def _transform_square(self, image: Value, square: Value, position: Sequence[Value]) -> None:
+        """Transform the source pixels of a square, for all blocks of the source."""
         b, lanes, (height, width) = self._builder, self._lanes, self._source_sizes
         row, column = (
-            b.sub(b.mul(at, MADE), before) for at, before in zip(place, self._before, strict=True)
+            b.sub(b.mul(at, OUTPUT_SIZE), before)
+            for at, before in zip(position, self._before, strict=True)
         )
         sides = [
             b.compute(op, start, limit)
             for start, size in ((row, height), (column, width))
-            for op, limit in ((Op.GE, 0), (Op.LE, size - TAKEN))
+            for op, limit in ((Op.GE, 0), (Op.LE, size - INPUT_SIZE))
         ]
         is_inside = reduce(lambda left, right: b.compute(Op.AND, left, right), sides)
         image_start = b.mul(image, self._source_blocks * height * width * lanes)
@@ -124,43 +126,43 @@ class _WinogradConvolution:
                 self._transform(self._source, source, width * lanes, made)
             with b.otherwise():
                 self._copy_inside(source, row, column)
-                self._transform(self._square, b.index(0), TAKEN * lanes, made)
+                self._transform(self._square, b.index(0), INPUT_SIZE * lanes, made)
 
     def _copy_inside(self, source: Value, row: Value, column: Value) -> None:
-        """Copies a square that reaches beyond the source, with zeros there."""
+        """Copy a square that reaches beyond the source, with zeros there."""
         b, lanes, (height, width) = self._builder, self._lanes, self._source_sizes
         with b.loop(0, _POINTS) as pixel:
             b.store(self._square, b.mul(pixel.index, lanes), b.constant(0.0, self._vector))
         (top, bottom), (left, right) = (
-            (b.most(b.sub(0, start), 0), b.least(b.sub(size, start), TAKEN))
+            (b.most(b.sub(0, start), 0), b.least(b.sub(size, start), INPUT_SIZE))
             for start, size in ((row, height), (column, width))
         )
         with b.loop(top, bottom) as down, b.loop(left, right) as across:
-            place = b.add(b.mul(down.index, width), across.index)
-            vector = b.load(self._source, b.add(source, b.mul(place, lanes)), lanes)
-            target = b.add(b.mul(down.index, TAKEN), across.index)
+            pixel_index = b.add(b.mul(down.index, width), across.index)
+            vector = b.load(self._source, b.add(source, b.mul(pixel_index, lanes)), lanes)
+            target = b.add(b.mul(down.index, INPUT_SIZE), across.index)
             b.store(self._square, b.mul(target, lanes), b.cast(vector, Scalar.F32))
 
     def _transform(self, buffer: Buffer, start: Value, row_step: int, made: Value) -> None:
-        """Transforms one vector of channels of a square."""
+        """Transform one vector of channels of a square."""
         b, lanes = self._builder, self._lanes
         columns: list[Sequence[Value]] = []
-        for column in range(TAKEN):
+        for column in range(INPUT_SIZE):
             index = b.add(start, column * lanes)
-            taken = [
+            pixels = [
                 b.cast(b.load(buffer, b.add(index, row * row_step), lanes), Scalar.F32)
-                for row in range(TAKEN)
+                for row in range(INPUT_SIZE)
             ]
-            columns.append(transformed_source(b, taken))
+            columns.append(transformed_source(b, pixels))
         for row, values in enumerate(zip(*columns, strict=True)):
             for column, value in enumerate(transformed_source(b, values)):
-                point = row * TAKEN + column
+                point = row * INPUT_SIZE + column
                 b.store(self._transformed, b.add(made, point * self._source_step), value)
 
     # --- the products -----------------------------------------------------------------------------
 
     def _multiply(self, point: Value, column: Value, block: Value) -> None:
-        """The products at a point, for some squares and blocks, summed over all source channels."""
+        """Emit the products at a point for some squares and blocks, summed over channels."""
         b, lanes, tiling = self._builder, self._lanes, self._tiling
         depth, columns = self._source_blocks * lanes, tiling.columns
         source = b.add(b.mul(point, self._source_step), b.mul(column, lanes))
@@ -174,28 +176,30 @@ class _WinogradConvolution:
             with b.loop(0, lanes, self._at_once(), carried=outer.carried) as loop:
                 made = list(loop.carried)
                 for lane in range(self._at_once()):
-                    place = b.add(loop.index, lane)
-                    row = b.add(rows, b.mul(place, lanes))
+                    source_lane = b.add(loop.index, lane)
+                    row = b.add(rows, b.mul(source_lane, lanes))
                     vectors = [
                         b.load(self._weights, b.add(row, number * step), lanes)
                         for number in range(tiling.blocks)
                     ]
-                    for each in range(columns):
-                        element = b.load(self._transformed, b.add(b.add(here, place), each * lanes))
+                    for square in range(columns):
+                        element = b.load(
+                            self._transformed, b.add(b.add(here, source_lane), square * lanes)
+                        )
                         splat = b.splat(element, lanes)
                         for number, vector in enumerate(vectors):
-                            at = number * columns + each
-                            made[at] = b.fma(splat, vector, made[at])
+                            sum_index = number * columns + square
+                            made[sum_index] = b.fma(splat, vector, made[sum_index])
                 loop.hand_on(*made)
             outer.hand_on(*loop.results)
         target = b.add(b.mul(point, self._product_step), b.mul(column, lanes))
-        for at, total in enumerate(outer.results):
-            number, each = divmod(at, columns)
-            offset = (number * tiling.squares + each) * lanes
+        for sum_index, total in enumerate(outer.results):
+            number, square = divmod(sum_index, columns)
+            offset = (number * tiling.squares + square) * lanes
             b.store(self._products, b.add(target, offset), total)
 
     def _at_once(self) -> int:
-        """Source channels whose products are written out."""
+        """Return the number of source channels whose products are unrolled."""
         count, at_once = self._tiling.columns * self._tiling.blocks, 1
         while at_once < self._lanes and 2 * at_once * count <= _MOST_PRODUCTS:
             at_once *= 2
@@ -204,22 +208,22 @@ class _WinogradConvolution:
     # --- the output -------------------------------------------------------------------------------
 
     def _store_square(
-        self, image: Value, block: Value, square: Value, place: Sequence[Value]
+        self, image: Value, block: Value, square: Value, position: Sequence[Value]
     ) -> None:
-        """Transforms products back, and writes the pixels that the output has."""
+        """Transform products back, and write the pixels that the output has."""
         b, lanes, tiling = self._builder, self._lanes, self._tiling
-        row, column = (b.mul(at, MADE) for at in place)
-        with b.loop(0, tiling.blocks) as own:
-            index = b.mul(b.add(b.mul(own.index, tiling.squares), square), lanes)
+        row, column = (b.mul(at, OUTPUT_SIZE) for at in position)
+        with b.loop(0, tiling.blocks) as block_number:
+            index = b.mul(b.add(b.mul(block_number.index, tiling.squares), square), lanes)
             columns = []
-            for across in range(TAKEN):
+            for across in range(INPUT_SIZE):
                 values = [
                     b.load(
                         self._products,
-                        b.add(index, (down * TAKEN + across) * self._product_step),
+                        b.add(index, (down * INPUT_SIZE + across) * self._product_step),
                         lanes,
                     )
-                    for down in range(TAKEN)
+                    for down in range(INPUT_SIZE)
                 ]
                 columns.append(transformed_sums(b, values))
             for down, row_values in enumerate(zip(*columns, strict=True)):
@@ -227,16 +231,16 @@ class _WinogradConvolution:
                 for across, made in enumerate(sums):
                     at = (b.add(row, down), b.add(column, across))
                     with self._inside_output(at):
-                        self._output.store(made, image, b.add(block, own.index), at)
+                        self._output.store(made, image, b.add(block, block_number.index), at)
 
     @contextmanager
     def _inside_output(self, at: Sequence[Value]) -> Iterator[None]:
-        """What is made inside of the ``with`` block runs where the output has the pixel."""
+        """Run the statements of the ``with`` block only if the output has the pixel."""
         b = self._builder
         conditions = [
-            b.compute(Op.LT, place, size)
-            for place, size in zip(at, self._sizes, strict=True)
-            if size % MADE
+            b.compute(Op.LT, position, size)
+            for position, size in zip(at, self._sizes, strict=True)
+            if size % OUTPUT_SIZE
         ]
         if not conditions:
             yield
@@ -246,8 +250,8 @@ class _WinogradConvolution:
 
 
 def _numbers(sizes: Sequence[Size]) -> tuple[int, ...]:
-    """Sizes that are numbers; TypeError where one is a formula."""
-    found = tuple(each for each in sizes if isinstance(each, int))
-    if len(found) != len(sizes):
+    """Return sizes as numbers; TypeError if one is a formula."""
+    numbers = tuple(size for size in sizes if isinstance(size, int))
+    if len(numbers) != len(sizes):
         raise TypeError(f"a Winograd convolution is for sizes that are numbers, not {sizes}")
-    return found
+    return numbers

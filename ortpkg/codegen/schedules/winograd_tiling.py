@@ -1,9 +1,8 @@
-"""Whether a convolution is computed by Winograd's transforms, and how it is then cut.
+"""Decides whether Winograd's transforms compute a convolution, and chooses their tiling.
 
-Costs are in vector operations, as those of :mod:`.convolution_tiling`: what squares take to be
-transformed, what products take in registers, and what it takes to fetch weights and transformed
-squares from beyond the second cache. Of all ways to cut it the cheapest is taken, and that where it
-is clearly cheaper than the direct sums.
+Costs are in vector operations, as in :mod:`.convolution_tiling`: transforms of squares, products in
+registers, and fetches of weights and transformed squares from beyond the second-level cache. The
+cheapest tiling is chosen, if it is clearly cheaper than direct sums.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.convolution_tiling import cost_of_group, register_group
 from ortpkg.codegen.schedules.even_tiles import USUAL_THREADS
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.winograd_transforms import MADE, TAKEN, WINDOW
+from ortpkg.codegen.schedules.winograd_transforms import INPUT_SIZE, OUTPUT_SIZE, WINDOW
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 
-_POINTS = TAKEN * TAKEN
-#: What one square takes to be transformed: one vector of source channels, or of output channels.
+_POINTS = INPUT_SIZE * INPUT_SIZE
+#: Cost of transforming one square, for one vector of source channels or of output channels.
 _SOURCE_SQUARE_COST, _OUTPUT_SQUARE_COST = 250.0, 200.0
-#: Vectors that come from beyond the second cache while one product is computed.
+#: Products that are computed while one vector comes from beyond the second-level cache.
 _VECTORS_AT_ONCE = 0.5
-#: Vector operations that one vector of weights takes to come from memory, once in a run.
+#: Cost of fetching one vector of weights from memory, once in a run.
 _MEMORY_COST = 8.0
-#: It must take less than so much of what the direct sums take: less is not worth its memory.
+#: Largest share of the direct cost; a smaller gain is not worth the memory.
 _MOST_OF_DIRECT = 0.7
-#: Vector operations of a tile, some half a millisecond.
+#: Most vector operations of a tile, some half a millisecond.
 _MOST_TILE_COST = 2_000_000.0
 _MOST_SQUARES = 64
 _MOST_KEPT = 256
@@ -39,10 +38,10 @@ _MOST_KEPT = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradTiling:
-    """How a Winograd convolution is cut.
+    """Tiling of a Winograd convolution.
 
     Attributes:
-        squares: of 4 x 4 pixels that a tile computes; a multiple of ``columns``.
+        squares: squares of 4 x 4 pixels that a tile computes; a multiple of ``columns``.
         columns, blocks: columns times blocks of output channels are summed in registers at once.
         tile_blocks: output blocks that a tile computes; a multiple of ``blocks``.
     """
@@ -55,7 +54,7 @@ class WinogradTiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
-    """What a cost depends on: blocks of channels, squares of all images, and the CPU."""
+    """Sizes that a cost depends on: blocks of channels, squares of all images, and the CPU."""
 
     source_blocks: int
     output_blocks: int
@@ -64,12 +63,12 @@ class _Sizes:
     model: MachineModel
 
     def cost(self, tiling: WinogradTiling) -> float:
-        """Of all tiles, as if they were shared evenly by as many threads as usual."""
+        """Return the cost of all tiles, if the usual number of threads shares them evenly."""
         tile, count = self.tile_cost(tiling), self._tile_count(tiling)
         return tile * -(-count // USUAL_THREADS) * USUAL_THREADS
 
     def tile_cost(self, tiling: WinogradTiling) -> float:
-        """Of one tile."""
+        """Return the cost of one tile."""
         depth, vector_nbytes = self.source_blocks * self.lanes, self.lanes * Scalar.F32.nbytes
         transforms = tiling.squares * (
             self.source_blocks * _SOURCE_SQUARE_COST + tiling.tile_blocks * _OUTPUT_SQUARE_COST
@@ -89,10 +88,10 @@ class _Sizes:
 def winograd_tiling(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor]
 ) -> WinogradTiling | None:
-    """How a convolution is cut that is cheaper so; None where it is none, or cannot be one.
+    """Return the tiling of a convolution that transforms make cheaper, else None.
 
-    It can be where windows of 3 x 3 go over pixels one by one, all channels together, sizes are
-    numbers, weights are constants, and all are floats.
+    Transforms need windows of 3 x 3 with stride 1, one group, known sizes, constant weights, and
+    floats.
     """
     is_direct = model.sums_directly or not operation.source.scalar.is_float
     sizes = None if is_direct else _sizes_of(operation, model, constants)
@@ -107,16 +106,16 @@ def winograd_tiling(
 
 @lru_cache(maxsize=_MOST_KEPT)
 def _cheapest(sizes: _Sizes) -> WinogradTiling:
-    """The cheapest way to cut, of those with short tiles if there are any."""
+    """Return the cheapest tiling, of those with short tiles if there are any."""
     tilings = list(_tilings(sizes))
-    short = [each for each in tilings if sizes.tile_cost(each) <= _MOST_TILE_COST]
+    short = [tiling for tiling in tilings if sizes.tile_cost(tiling) <= _MOST_TILE_COST]
     return min(short or tilings, key=sizes.cost)
 
 
 def _sizes_of(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor]
 ) -> _Sizes | None:
-    """The sizes of a convolution that Winograd's transforms are for, else None."""
+    """Return the sizes of a convolution that Winograd's transforms support, else None."""
     window, lanes = operation.window, model.lanes(Scalar.F32)
     square = Window(
         kernel=(WINDOW, WINDOW),
@@ -130,25 +129,25 @@ def _sizes_of(
         return None
     source, output = channel_blocks(operation.source, 2), channel_blocks(operation.output, 2)
     numbers = (source.blocks, output.blocks, *source.spatial, *output.spatial, *window.before)
-    known = [each for each in numbers if isinstance(each, int)]
-    if len(known) != len(numbers) or {source.lanes, output.lanes} != {lanes}:
+    known_sizes = [value for value in numbers if isinstance(value, int)]
+    if len(known_sizes) != len(numbers) or {source.lanes, output.lanes} != {lanes}:
         return None
-    if operation.weights.scalar is Scalar.F64 or 0 in known[:6]:
+    if operation.weights.scalar is Scalar.F64 or 0 in known_sizes[:6]:
         return None
     return _Sizes(
-        source_blocks=known[0],
-        output_blocks=known[1],
-        squares=prod(-(-size // MADE) for size in known[4:6]),
+        source_blocks=known_sizes[0],
+        output_blocks=known_sizes[1],
+        squares=prod(-(-size // OUTPUT_SIZE) for size in known_sizes[4:6]),
         lanes=lanes,
         model=model,
     )
 
 
 def _tilings(sizes: _Sizes) -> Iterator[WinogradTiling]:
-    """The ways to cut: sums that cost least in registers, in tiles that share blocks evenly."""
+    """Yield the tilings: the cheapest sums in registers, in tiles that share blocks evenly."""
     registers = sizes.model.register_count - (1 if sizes.model.has_fma else 2)
-    divisors = [each for each in range(1, sizes.output_blocks + 1)
-                if sizes.output_blocks % each == 0]  # fmt: skip
+    divisors = [divisor for divisor in range(1, sizes.output_blocks + 1)
+                if sizes.output_blocks % divisor == 0]  # fmt: skip
     _, columns, blocks = min(
         (-(-sizes.squares // columns) * cost_of_group(columns, blocks) / blocks, columns, blocks)
         for blocks in divisors

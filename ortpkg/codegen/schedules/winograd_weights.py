@@ -11,24 +11,27 @@ import numpy.typing as npt
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
-from ortpkg.codegen.schedules.winograd_transforms import TAKEN, transformed_weights
+from ortpkg.codegen.schedules.winograd_transforms import INPUT_SIZE, transformed_weights
 from ortpkg.codegen.tensor_ir.elements import Tensor
 
 
 def winograd_weights(weights: Tensor, lanes: int) -> tuple[Tensor, Packing]:
-    """The packed tensor, of constant weights (output channels, channels, 3, 3), and its packing."""
-    channels, depth = (each for each in weights.shape[:2] if isinstance(each, int))
+    """Return the packed tensor of constant weights, and its packing.
+
+    The weights are (output channels, channels, 3, 3).
+    """
+    channels, depth = (size for size in weights.shape[:2] if isinstance(size, int))
     blocks, source_blocks = -(-channels // lanes), -(-depth // lanes)
-    shape = (blocks, TAKEN * TAKEN, source_blocks * lanes, lanes)
+    shape = (blocks, INPUT_SIZE * INPUT_SIZE, source_blocks * lanes, lanes)
 
     def pack(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        # loaded where weights are packed: schedules are made without numpy
+        # imported here, since only packing needs numpy
         import numpy as np
 
         made = np.zeros(shape, np.float32)
-        given = np.zeros((blocks * lanes, *value.shape[1:]), value.dtype)
-        given[:channels] = value
-        for point, plane in enumerate(transformed_weights(given)):
+        padded = np.zeros((blocks * lanes, *value.shape[1:]), value.dtype)
+        padded[:channels] = value
+        for point, plane in enumerate(transformed_weights(padded)):
             by_lane = plane.reshape(blocks, lanes, depth)
             made[:, point, :depth] = by_lane.transpose(0, 2, 1)
         return made

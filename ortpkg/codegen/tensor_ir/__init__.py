@@ -1,7 +1,6 @@
-"""The tensor IR: what a partition computes, as operations over whole tensors.
+"""The tensor IR: a partition's computation as operations over whole tensors.
 
-Each operation says what one element of its output is, by an expression over its axes
-(:mod:`.elements`), or is one of the operations whose loops are worth a schedule of their own:
-products, convolutions, attention (:mod:`.operations`). A program of them (:mod:`.tensor_program`)
-is what fusion and layouts work on.
+Most operations define one element of their output by an expression over their axes
+(:mod:`.elements`); products, convolutions, attention and the like have schedules of their own
+(:mod:`.operations`). Fusion and layouts work on a program of operations (:mod:`.tensor_program`).
 """

@@ -1,10 +1,10 @@
-"""Tensors whose channels lie in blocks: how convolutions and poolings see their operands.
+"""Tensors whose channels are in blocks, as convolutions and poolings read and write them.
 
 A *plain* tensor is (batch, channels, spatial...). A *blocked* one is (batch, blocks, spatial...,
-lanes): channel ``c`` is lane ``c % lanes`` of block ``c // lanes``. Its rank, one more than that of
-a plain one, tells it apart. Where the channels are no multiple of the lanes, the lanes behind the
-last channel are 0: whoever writes a blocked tensor sees to that, so that whoever sums over channels
-needs no exception.
+lanes): channel ``c`` is lane ``c % lanes`` of block ``c // lanes``. A blocked tensor has one
+dimension more than a plain one. If the channels are no multiple of the lanes, the unused lanes of
+the last block are 0. The operation that writes a blocked tensor ensures this, so that sums over
+channels need no exception.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortpkg.shapes.expressions import Size
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelBlocks:
-    """The dimensions of a tensor, blocked or plain: a plain one has blocks of one channel."""
+    """Dimensions of a blocked or plain tensor; a plain one has blocks of one channel."""
 
     batch: Size
     blocks: Size
@@ -27,16 +27,16 @@ class ChannelBlocks:
 
     @property
     def plane(self) -> Size:
-        """How many elements lie between neighbouring blocks."""
+        """Number of elements between neighbouring blocks."""
         return prod(self.spatial, start=self.lanes)
 
     def stride(self, axis: int) -> Size:
-        """How many elements lie between neighbours along a spatial axis."""
+        """Return the number of elements between neighbours along a spatial axis."""
         return prod(self.spatial[axis + 1 :], start=self.lanes)
 
 
 def channel_blocks(tensor: Tensor, spatial_rank: int) -> ChannelBlocks:
-    """How a tensor's channels lie."""
+    """Return the dimensions of a tensor with this many spatial axes, blocked or plain."""
     lanes = tensor.shape[-1] if len(tensor.shape) == spatial_rank + 3 else 1
     if not isinstance(lanes, int):
         raise TypeError(f"{tensor.name}: the lanes of a block are a formula")

@@ -1,8 +1,8 @@
-"""What one element of a tensor is: expressions over the axes of an operation.
+"""Expressions that compute one element of a tensor from the axes of an operation.
 
 An operation runs over *axes*, numbered from 0, outermost first. Its expression reads elements of
-tensors at places that are computed of the axes: each place, one for each dimension, is a sum of
-axes times numbers, or the value of an element (a gather).
+tensors, at one coordinate for each dimension. A coordinate is a sum of axes times factors, or the
+value of an element (a gather).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ortpkg.shapes.expressions import Size
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tensor:
-    """A tensor of a program: what an operation makes, an input, or a constant.
+    """A tensor of a program: an operation's output, an input, or a constant.
 
-    Compared by identity. It lies in C order without gaps.
+    Compared by identity. Its elements are in C order without gaps.
 
     Attributes:
-        name: of the value in the model, or made up; for people.
-        scalar: kind of its elements.
+        name: name of the value in the model, or a made-up one; for people.
+        scalar: type of its elements.
         shape: sizes, which may be formulas of the partition's symbols.
     """
 
@@ -33,7 +33,7 @@ class Tensor:
 
 
 class Function(StrEnum):
-    """Functions of elements. Those of the loop IR's operations have their names and rules."""
+    """Functions of elements; those that the loop IR also has keep its names and rules."""
 
     ADD = "add"
     SUB = "sub"
@@ -72,10 +72,13 @@ class Function(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place along one dimension: ``offset`` plus each axis times its number.
+class Coordinate:
+    """A coordinate along one dimension: ``offset`` plus the sum of axes times factors.
 
-    ``value``: an element that is added to it, for gathers; of an integer kind.
+    Attributes:
+        terms: pairs of axis and factor.
+        offset: number added to the sum.
+        value: integer element added to the sum, for gathers; None for none.
     """
 
     terms: tuple[tuple[int, Size], ...] = ()
@@ -83,22 +86,22 @@ class Place:
     value: Element | None = None
 
 
-def along(axis: int) -> Place:
-    """The place that the axis counts."""
-    return Place(((axis, 1),))
+def along(axis: int) -> Coordinate:
+    """Return the coordinate that equals the axis."""
+    return Coordinate(((axis, 1),))
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The element of a tensor at a place for each of its dimensions."""
+    """The element of a tensor at one coordinate for each dimension."""
 
     tensor: Tensor
-    places: tuple[Place, ...]
+    coordinates: tuple[Coordinate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that is known."""
+    """A constant number of a scalar type."""
 
     number: int | float
     scalar: Scalar
@@ -106,23 +109,23 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class SizeValue:
-    """A size, or what is computed of sizes, as an i64."""
+    """A size, or a formula of sizes, as an i64."""
 
     size: Size
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The place that an axis stands at, as an i64."""
+    """The current number of an axis, as an i64."""
 
     axis: int
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the operation itself made for this element: the sum of a product, a reduced value.
+    """The operation's own result for this element, such as the sum of a product.
 
-    The expression of an *epilogue* has it.
+    Only an *epilogue* has it.
     """
 
     scalar: Scalar
@@ -130,7 +133,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of elements. Operands are of one kind; of SELECT the first is BOOL."""
+    """A function of elements of one scalar type; the first operand of SELECT is BOOL."""
 
     function: Function
     operands: tuple[Element, ...]
@@ -138,7 +141,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """An element as another kind of number, as ONNX's Cast converts."""
+    """An element converted to another scalar type, as ONNX's Cast does."""
 
     operand: Element
     scalar: Scalar
@@ -152,7 +155,7 @@ _COMPARISONS = frozenset({
 
 
 def scalar_of(element: Element) -> Scalar:
-    """The kind of number that an element is."""
+    """Return the scalar type of an element."""
     match element:
         case Read(tensor, _):
             return tensor.scalar
@@ -165,13 +168,13 @@ def scalar_of(element: Element) -> Scalar:
 
 
 def parts_of(element: Element) -> Iterator[Element]:
-    """The element and all that it is made of, those inside of places too."""
+    """Yield an expression and all its subexpressions, also those inside coordinates."""
     yield element
     match element:
-        case Read(_, places):
-            for place in places:
-                if place.value is not None:
-                    yield from parts_of(place.value)
+        case Read(_, coordinates):
+            for coordinate in coordinates:
+                if coordinate.value is not None:
+                    yield from parts_of(coordinate.value)
         case Call(_, operands):
             for operand in operands:
                 yield from parts_of(operand)
@@ -182,5 +185,5 @@ def parts_of(element: Element) -> Iterator[Element]:
 
 
 def tensors_read(element: Element) -> list[Tensor]:
-    """The tensors that an element is computed of, each once, in the order in which they stand."""
-    return list(dict.fromkeys(each.tensor for each in parts_of(element) if isinstance(each, Read)))
+    """Return the tensors that an expression reads, each once, in order of appearance."""
+    return list(dict.fromkeys(part.tensor for part in parts_of(element) if isinstance(part, Read)))

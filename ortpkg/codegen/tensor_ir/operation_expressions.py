@@ -1,4 +1,4 @@
-"""The expressions of operations, with the axes over which each is computed."""
+"""The expressions of operations, with the axes that each is computed over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ from ortpkg.shapes.expressions import Size
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An element with what it may refer to; ``axes`` None: they are not known."""
+    """An element and what it may refer to.
+
+    Attributes:
+        element: the expression.
+        axes: sizes of the axes; None if unknown.
+        made: scalar type of ``Made`` in it; None if it may not have one.
+        wanted: scalar type that the expression must have; None for any.
+    """
 
     element: Element
     axes: tuple[Size, ...] | None
@@ -33,7 +40,7 @@ class Expression:
 
 
 def expressions_of(operation: Operation) -> Iterator[Expression]:
-    """Every expression of an operation, with its axes."""
+    """Yield every expression of an operation, with its axes."""
     output = operation.output
     match operation:
         case Map(axes=axes, value=value):
@@ -46,35 +53,35 @@ def expressions_of(operation: Operation) -> Iterator[Expression]:
             yield Expression(value, axes, None, Scalar.F32)
             yield Expression(epilogue or Made(Scalar.F32), axes, Scalar.F32, output.scalar)
         case Product():
-            yield from _of_product(operation)
+            yield from _product_expressions(operation)
         case Attention():
-            yield from _of_attention(operation)
+            yield from _attention_expressions(operation)
         case Convolution():
-            yield from _of_convolution(operation)
+            yield from _convolution_expressions(operation)
         case Pool(epilogue=epilogue):
-            windows = _axes_of_windows(output, len(operation.window.kernel))
+            windows = _window_axes(output, len(operation.window.kernel))
             yield Expression(epilogue or Made(Scalar.F32), windows, Scalar.F32, output.scalar)
         case Recurrence():
-            yield from _of_recurrence(operation)
+            yield from _recurrence_expressions(operation)
         case Alias():
             pass
 
 
-def _of_product(operation: Product) -> Iterator[Expression]:
+def _product_expressions(operation: Product) -> Iterator[Expression]:
     batch, m, n, k = operation.batch, operation.m, operation.n, operation.k
-    for each, axes in (
+    for element, axes in (
         (operation.left, (*batch, m, k)), (operation.right, (*batch, k, n)),
         (operation.left_zero, (*batch, m, k)), (operation.right_zero, (*batch, k, n)),
     ):  # fmt: skip
-        if each is not None:
-            yield Expression(each, axes, None, None)
+        if element is not None:
+            yield Expression(element, axes, None, None)
     made = Scalar.F32 if scalar_of(operation.left).is_float else Scalar.I32
     yield Expression(
         operation.epilogue or Made(made), (*batch, m, n), made, operation.output.scalar
     )
 
 
-def _of_attention(operation: Attention) -> Iterator[Expression]:
+def _attention_expressions(operation: Attention) -> Iterator[Expression]:
     batch, queries, keys = operation.batch, operation.queries, operation.keys
     yield Expression(operation.query, (*batch, queries, operation.width), None, None)
     yield Expression(operation.key, (*batch, keys, operation.width), None, None)
@@ -83,9 +90,9 @@ def _of_attention(operation: Attention) -> Iterator[Expression]:
         yield Expression(operation.score, (*batch, queries, keys), Scalar.F32, Scalar.F32)
 
 
-def _of_convolution(operation: Convolution) -> Iterator[Expression]:
+def _convolution_expressions(operation: Convolution) -> Iterator[Expression]:
     spatial_rank = len(operation.window.kernel)
-    axes = _axes_of_windows(operation.output, spatial_rank)
+    axes = _window_axes(operation.output, spatial_rank)
     made = Scalar.F32 if operation.source.scalar.is_float else Scalar.I32
     yield Expression(operation.epilogue or Made(made), axes, made, operation.output.scalar)
     if operation.source_zero is not None:
@@ -95,25 +102,25 @@ def _of_convolution(operation: Convolution) -> Iterator[Expression]:
         yield Expression(operation.weights_zero, axes and channels, None, None)
 
 
-def _axes_of_windows(output: Tensor, spatial_rank: int) -> tuple[Size, ...] | None:
-    """The axes of the output of windows, where its channels are plain.
+def _window_axes(output: Tensor, spatial_rank: int) -> tuple[Size, ...] | None:
+    """Return the axes of an output of windows; None if its channels are in blocks.
 
-    Of lanes in blocks some may stand for no channel, and what is read for them is left out.
+    Some lanes of a block may stand for no channel; elements read for them are ignored.
     """
     return output.shape if len(output.shape) == spatial_rank + 2 else None
 
 
-def _of_recurrence(operation: Recurrence) -> Iterator[Expression]:
+def _recurrence_expressions(operation: Recurrence) -> Iterator[Expression]:
     directions, hidden = len(operation.backward), operation.hidden
     units, states = (directions, hidden), (directions, operation.batch, hidden)
     gates = (directions, operation.cell.gate_count, hidden, hidden)
-    for each, axes in (
+    for peephole, axes in (
         (operation.recurrence, gates), (operation.late_bias, units), (operation.initial, states),
-        (operation.initial_cell, states), *((each, units) for each in operation.peepholes),
+        (operation.initial_cell, states), *((element, units) for element in operation.peepholes),
     ):  # fmt: skip
-        if each is not None:
-            yield Expression(each, axes, None, Scalar.F32)
-    for each in operation.activations:
-        yield Expression(each, (), Scalar.F32, Scalar.F32)
+        if peephole is not None:
+            yield Expression(peephole, axes, None, Scalar.F32)
+    for element in operation.activations:
+        yield Expression(element, (), Scalar.F32, Scalar.F32)
     if operation.lengths is not None:
         yield Expression(operation.lengths, (operation.batch,), None, None)

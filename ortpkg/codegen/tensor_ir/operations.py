@@ -1,8 +1,8 @@
 """The operations of the tensor IR.
 
-Every operation has one output, and an *epilogue* where elementwise work may follow in registers:
-an expression over the axes of the output, in which ``Made`` is what the operation itself computed.
-Without one, the output is that.
+Every operation has one output. Some have an *epilogue*, elementwise work that follows in registers:
+an expression over the axes of the output, in which ``Made`` is the operation's own result. Without
+an epilogue, that result is the output.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ortpkg.codegen.tensor_ir.elements import Element, Place, Tensor
+from ortpkg.codegen.tensor_ir.elements import Coordinate, Element, Tensor
 from ortpkg.shapes.expressions import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Map:
-    """Elementwise work and moves: the output at each place of the axes is the expression.
+    """Elementwise work and moves: one expression, written for each combination of the axes.
 
     Attributes:
-        output: written at ``places``, one for each dimension of it; other elements stay as they
+        output: tensor written at ``coordinates``, one for each dimension; other elements stay as
+            they
             are, so that several maps may fill one tensor.
-        axes: how far each axis counts.
-        value: over the axes.
-        places: by default axis i is dimension i.
+        axes: size of each axis.
+        value: expression over the axes.
+        coordinates: coordinates over the axes; usually coordinate i is axis i.
     """
 
     output: Tensor
     axes: tuple[Size, ...]
     value: Element
-    places: tuple[Place, ...]
+    coordinates: tuple[Coordinate, ...]
 
 
 class Combiner(StrEnum):
-    """How a reduction combines elements."""
+    """Functions with which a reduction combines elements."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -46,11 +47,12 @@ class Reduce:
     """Combines elements along axes, in a fixed order.
 
     Attributes:
-        output: of the shape ``axes``, C order; which axes the model keeps is an alias's matter.
-        axes: those that are kept, numbered first.
-        reduced: those that are combined, numbered after them.
-        value: over both.
-        epilogue: over ``axes``.
+        output: tensor of the shape ``axes``; an alias adds the dimensions that the model keeps.
+        axes: axes that stay, numbered first.
+        reduced: axes that are combined, numbered after them.
+        combiner: the function that combines.
+        value: expression over both.
+        epilogue: expression over ``axes``.
     """
 
     output: Tensor
@@ -62,9 +64,9 @@ class Reduce:
 
 
 class RowFunction(StrEnum):
-    """What is computed of whole rows.
+    """Functions of whole rows.
 
-    With the row x: SOFTMAX is exp(x - max) / sum; LOG_SOFTMAX its logarithm; STANDARDIZE is
+    For the row x: SOFTMAX is exp(x - max) / sum; LOG_SOFTMAX its logarithm; STANDARDIZE is
     (x - mean) / sqrt(variance + epsilon); RMS is x / sqrt(mean of squares + epsilon).
     """
 
@@ -76,15 +78,16 @@ class RowFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowNormalize:
-    """Normalizes rows: each element by what its whole row has. The last axis runs along the row.
+    """Normalizes each element by its whole row; rows run along the last axis.
 
     Attributes:
-        output: of the shape ``axes``.
-        axes: rows, then the place in the row.
-        value: the row's elements, f32, over the axes.
-        epilogue: over the axes.
-        statistics: for layer normalization, tensors of the shape of the rows that take the mean and
-            the reciprocal of the standard deviation; None where nobody asks for them.
+        output: tensor of the shape ``axes``.
+        function: the function of rows.
+        axes: axes of the rows, then the position in the row.
+        value: the rows' elements, f32, over the axes.
+        epilogue: expression over the axes.
+        statistics: tensors of the shape of the rows that receive the mean and the reciprocal of the
+            standard deviation (layer normalization); None if unused.
     """
 
     output: Tensor
@@ -98,19 +101,21 @@ class RowNormalize:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Product:
-    """Matrix products: output[batch..., m, n] = sum over k of left[.., m, k] * right[.., k, n].
+    r"""Matrix products: output[batch..., m, n] = sum over k of left[.., m, k] * right[.., k, n].
 
-    Floats are summed in f32. Of integers, ``left`` is u8 or i8 and ``right`` u8 or i8, and
-    ``Made`` is the i32 sum of (left - left_zero) * (right - right_zero).
+    Floats are summed in f32. For integers, ``left`` and ``right`` are each u8 or i8, and ``Made``
+    is the i32 sum of (left - left_zero) * (right - right_zero).
 
     Attributes:
-        output: of the shape (\\*batch, m, n).
+        output: tensor of the shape (\*batch, m, n).
         batch, m, n, k: sizes; axes are numbered batch, then m, then n.
-        left, right: read at places over (batch..., m, k) and (batch..., k, n): axis ``len(batch)``
-            is the first of the last two, axis ``len(batch) + 1`` the second, of each.
-        left_zero, right_zero: zero points as elements over the same axes, or None for 0; a left
-            one varies at most with m, a right one with n.
-        epilogue: over batch, m, n.
+        left, right: expressions over (batch..., m, k) and (batch..., k, n): axis ``len(batch)`` is
+            the
+            first of the last two, axis ``len(batch) + 1`` the second, in each.
+        left_zero, right_zero: zero points as elements over the same axes, or None for 0; the left
+            one
+            may vary only with m, the right one with n.
+        epilogue: expression over batch, m, n.
     """
 
     output: Tensor
@@ -127,9 +132,12 @@ class Product:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The windows of a convolution or a pooling, one number for each spatial axis.
+    """Windows of a convolution or a pooling, one number for each spatial axis.
 
-    ``after``: padding behind, as far as windows reach it.
+    Attributes:
+        kernel, strides, dilations: sizes of the window, and its steps.
+        before: padding before the source.
+        after: padding behind the source, as far as windows reach.
     """
 
     kernel: tuple[int, ...]
@@ -149,12 +157,13 @@ class Convolution:
     Attributes:
         source: (batch, channels, spatial...), or (batch, blocks, spatial..., lanes).
         weights: (output channels, channels / groups, kernel...).
-        spread: of a transposed convolution, how far apart the elements of the source stand along
-            each spatial axis, with zeros between them, before windows go over it; None: 1. Weights
-            are constants then, and paddings numbers.
-        source_zero, weights_zero: zero points of integers: one number, and one for each output
-            channel or one; None for 0.
-        epilogue: over the output's axes.
+        spread: for a transposed convolution, distance of the source's elements along each spatial
+            axis,
+            with zeros between them, before windows are taken; None for 1. Weights must then be
+            constants, and paddings numbers.
+        source_zero, weights_zero: zero points for integers: a number, and a number for each output
+            channel or one for all; None for 0.
+        epilogue: expression over the output's axes.
     """
 
     output: Tensor
@@ -169,16 +178,16 @@ class Convolution:
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether each output channel is summed over one channel of the source, its own.
+        """True if each output channel is summed over one source channel, its own.
 
-        A transposed one counts as any other with groups.
+        A transposed convolution counts as grouped, not as depthwise.
         """
         is_of_one = self.weights.shape[:2] == (self.groups, 1) and self.groups > 1
         return is_of_one and self.spread is None
 
 
 class PoolFunction(StrEnum):
-    """What is made of a window: AVERAGE_PADDED counts padding in, AVERAGE what is really there."""
+    """Functions of a window; only AVERAGE_PADDED counts padding in."""
 
     MAX = "max"
     AVERAGE = "average"
@@ -190,8 +199,8 @@ class Pool:
     """One number for each window, over (batch, channels, spatial...).
 
     Source and output are both plain, or both have their channels in blocks
-    (:mod:`.channel_blocks`). An epilogue makes 0 of lanes that no channel has: whoever moves a
-    pooling to blocks gives it none where channels do not fill them.
+    (:mod:`.channel_blocks`). A blocked pooling has no epilogue unless channels fill all blocks,
+    since it could make unused lanes other than 0.
     """
 
     output: Tensor
@@ -206,15 +215,16 @@ class Attention:
     """softmax(score(query * key^T)) * value, along the keys, without the scores in memory.
 
     Attributes:
-        batch: sizes, heads among them; axes are numbered batch, then two more.
+        batch: sizes, including heads; axes are numbered batch, then two more.
         queries, keys, width, value_width: sizes.
-        query: over (batch..., query, width).
-        key: over (batch..., key, width).
-        value: over (batch..., key, value width).
-        score: over (batch..., query, key): what becomes of ``Made``, the f32 product, before the
-            softmax: scaled, masked; None for nothing.
-        places: where the element of (batch..., query, value width) lies in the output, one place
-            for each dimension of it.
+        query: expression over (batch..., query, width).
+        key: expression over (batch..., key, width).
+        value: expression over (batch..., key, value width).
+        score: expression over (batch..., query, key) that scales and masks ``Made``, the f32
+            product,
+            before the softmax; None for no change.
+        coordinates: position in the output of the element (batch..., query, value width), one
+            coordinate for each dimension.
     """
 
     output: Tensor
@@ -227,16 +237,16 @@ class Attention:
     key: Element
     value: Element
     score: Element | None
-    places: tuple[Place, ...]
+    coordinates: tuple[Coordinate, ...]
 
 
 class Cell(StrEnum):
-    """How a state follows from the one before. H is the state, C an LSTM's cell.
+    """Cells of recurrent layers: how a state follows from the previous one.
 
-    With x, the input's part of a gate, and R, its product with the state before: RNN is
-    H = f(x + R). LSTM has gates i, o, f, c: C = f(f) * C + f(i) * g(c), H = f(o) * h(C). GRU has
-    gates z, r, h: the candidate g is g(x + (f(r) * H) R), or g(x + f(r) * (H R + late bias)) for
-    GRU_RESET_AFTER, and H = z * H + (1 - z) * g.
+    H is the state, C an LSTM's cell. With x, the input's part of a gate, and R, its product with
+    the state before: RNN is H = f(x + R). LSTM has gates i, o, f, c: C = f(f) * C + f(i) * g(c), H
+    = f(o) * h(C). GRU has gates z, r, h: the candidate g is g(x + (f(r) * H) R), or g(x + f(r) * (H
+    R + late bias)) for GRU_RESET_AFTER, and H = z * H + (1 - z) * g.
     """
 
     RNN = "rnn"
@@ -246,7 +256,7 @@ class Cell(StrEnum):
 
     @property
     def gate_count(self) -> int:
-        """How many gates there are."""
+        """Number of gates of a unit."""
         return {Cell.RNN: 1, Cell.LSTM: 4}.get(self, 3)
 
 
@@ -254,24 +264,24 @@ class Cell(StrEnum):
 class Recurrence:
     """The steps of a recurrent layer, one after the other, in each direction.
 
-    A sequence that has ended keeps its state, and its output is 0. The last state of one without
-    any step is 0.
+    A sequence that has ended keeps its state, and its output is 0. The last state of a sequence
+    without steps is 0.
 
     Attributes:
-        output: of the shape (steps, directions, batch, hidden): the state after each step.
-        last, last_cell: of the shape (directions, batch, hidden): states at the end; None where
-            nobody asks for them.
-        cell: how a state follows.
-        backward: of each direction, whether it begins with the last step.
+        output: tensor (steps, directions, batch, hidden): the state after each step.
+        last, last_cell: tensors (directions, batch, hidden): final states; None if unused.
+        cell: the cell.
+        backward: True for each direction that begins with the last step.
         steps, batch, hidden: sizes.
-        inputs: of the shape (directions, steps * batch, gates * hidden), f32: the inputs' part of
-            all gates, with the biases.
-        recurrence: over (direction, gate, unit of the state before, unit of the gate).
-        late_bias: over (direction, unit): of GRU_RESET_AFTER's candidate.
-        initial, initial_cell: over (direction, sequence of the batch, unit); None: zeros.
-        peepholes: of an LSTM, those of the gates i, o and f, over (direction, unit).
-        lengths: over (sequence of the batch,), how many steps it has; None: all.
-        activations: f, g and h as far as the cell has them, f32, over nothing but ``Made``.
+        inputs: f32 tensor (directions, steps * batch, gates * hidden): the inputs' part of all
+            gates,
+            with the biases.
+        recurrence: expression over (direction, gate, unit of the state before, unit of the gate).
+        late_bias: expression over (direction, unit), for GRU_RESET_AFTER's candidate.
+        initial, initial_cell: expressions over (direction, sequence, unit); None for zeros.
+        peepholes: expressions over (direction, unit), for an LSTM's gates i, o and f.
+        lengths: number of steps of each sequence, over (sequence,); None for all steps.
+        activations: f, g and h as far as the cell has them: f32 expressions of ``Made`` alone.
     """
 
     output: Tensor
@@ -294,7 +304,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Alias:
-    """The same elements in the same order under another shape: nothing is computed."""
+    """The same elements in the same order under another shape; nothing is computed."""
 
     output: Tensor
     source: Tensor

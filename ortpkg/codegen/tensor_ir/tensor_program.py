@@ -1,4 +1,4 @@
-"""A program of the tensor IR: what a partition computes, operation by operation."""
+"""Programs of the tensor IR: a partition's computation, operation by operation."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class TensorProgram:
     """A partition as operations over tensors, in an order in which they can run.
 
     Attributes:
-        name: of the partition.
-        inputs, outputs: in the partition's order; an output is made by an operation.
-        constants: what is known, and its value, C-contiguous.
-        operations: each after those whose outputs it reads.
-        origins: an operation's output → the nodes that it computes, for people.
-        equal_sizes: pairs of sizes that must be the same number for the program to be right.
-        reports: tensors of one i64 that count the indices which are out of range, and which.
-        margins: numbers that must not be below 0 for it to be right.
+        name: name of the partition.
+        inputs, outputs: tensors in the partition's order; an operation makes each output.
+        constants: constant tensors and their values, C-contiguous.
+        operations: operations, each after those whose outputs it reads.
+        origins: an operation's output → names of the nodes that it computes, for people.
+        equal_sizes: pairs of sizes that must be equal for the program to be right.
+        reports: tensors of one i64 that count indices out of range, and which indices.
+        margins: numbers that must not be negative for the program to be right.
     """
 
     name: str
@@ -53,8 +53,7 @@ class TensorProgram:
     margins: tuple[Size, ...] = ()
 
 
-#: Which attributes of an operation are expressions that may read tensors, some of them None or
-#: several.
+#: Attributes of an operation that are expressions which may read tensors: one, a tuple, or None.
 EXPRESSION_ATTRIBUTES: Mapping[type[Operation], tuple[str, ...]] = {
     Map: ("value",),
     Reduce: ("value", "epilogue"),
@@ -71,18 +70,18 @@ EXPRESSION_ATTRIBUTES: Mapping[type[Operation], tuple[str, ...]] = {
 
 
 def elements_of(operation: Operation) -> Iterator[Element]:
-    """Every expression of an operation."""
+    """Yield every expression of an operation."""
     for name in EXPRESSION_ATTRIBUTES[type(operation)]:
-        found: Element | tuple[Element, ...] | None = getattr(operation, name)
-        if isinstance(found, tuple):
-            yield from found
-        elif found is not None:
-            yield found
+        expression: Element | tuple[Element, ...] | None = getattr(operation, name)
+        if isinstance(expression, tuple):
+            yield from expression
+        elif expression is not None:
+            yield expression
 
 
 def reads_of(operation: Operation) -> list[Tensor]:
-    """The tensors that an operation reads, each once."""
-    read = [tensor for each in elements_of(operation) for tensor in tensors_read(each)]
+    """Return the tensors that an operation reads, each once."""
+    read = [tensor for element in elements_of(operation) for tensor in tensors_read(element)]
     match operation:
         case Convolution():
             read = [operation.source, operation.weights, *read]
@@ -96,22 +95,22 @@ def reads_of(operation: Operation) -> list[Tensor]:
 
 
 def writes_of(operation: Operation) -> list[Tensor]:
-    """The tensors that an operation writes."""
+    """Return the tensors that an operation writes."""
     more: tuple[Tensor | None, ...] = ()
     if isinstance(operation, RowNormalize):
         more = operation.statistics
     elif isinstance(operation, Recurrence):
         more = (operation.last, operation.last_cell)
-    return [operation.output, *(each for each in more if each is not None)]
+    return [operation.output, *(tensor for tensor in more if tensor is not None)]
 
 
 def with_elements(operation: Operation, change: Callable[[Element], Element]) -> Operation:
-    """The operation with each of its expressions changed."""
+    """Return the operation with each of its expressions changed by a function."""
     changed: dict[str, Any] = {}
     for name in EXPRESSION_ATTRIBUTES[type(operation)]:
-        found: Element | tuple[Element, ...] | None = getattr(operation, name)
-        if isinstance(found, tuple):
-            changed[name] = tuple(map(change, found))
-        elif found is not None:
-            changed[name] = change(found)
+        expression: Element | tuple[Element, ...] | None = getattr(operation, name)
+        if isinstance(expression, tuple):
+            changed[name] = tuple(map(change, expression))
+        elif expression is not None:
+            changed[name] = change(expression)
     return replace(operation, **changed)

@@ -14,11 +14,11 @@ from enum import Enum
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -44,15 +44,18 @@ _INFIX = {
 
 
 def operations_text(operations: Sequence[Operation]) -> str:
-    """All operations, one after the other; a tensor has one name in all of them."""
+    """Return the text of all operations; a tensor has the same name in all of them."""
     text = _Text()
-    return "\n".join(visible(line) for each in operations for line in text.lines(each)) + "\n"
+    return (
+        "\n".join(visible(line) for operation in operations for line in text.lines(operation))
+        + "\n"
+    )
 
 
 class _Text:
     def __init__(self) -> None:
         self._names: dict[Tensor, str] = {}
-        self._taken: set[str] = set()
+        self._used_names: set[str] = set()
         self._formulas: dict[int, tuple[Element, str]] = {}
 
     def lines(self, operation: Operation) -> Iterator[str]:
@@ -67,33 +70,33 @@ class _Text:
 
     def _shown(self, value: object) -> str:
         match value:
-            case Place():
-                return self._place(value)
+            case Coordinate():
+                return self._coordinate(value)
             case Tensor():
                 shape = ", ".join(map(str, value.shape))
                 return f"{self._name(value)}: {value.scalar}[{shape}]"
             case tuple():
-                return f"({', '.join(self._shown(each) for each in value)})"
+                return f"({', '.join(self._shown(item) for item in value)})"
             case Enum():
                 return str(value.value)
             case Read() | Number() | SizeValue() | Position() | Made() | Call() | Convert():
                 return self._formula(value)
         if is_dataclass(value) and hasattr(value, "kernel"):
-            parts = (f"{each.name} {getattr(value, each.name)}" for each in fields(value))
+            parts = (f"{field.name} {getattr(value, field.name)}" for field in fields(value))
             return ", ".join(parts)
         return str(value)
 
     def _formula(self, element: Element) -> str:
-        """The formula; a part that stands in it often is written once, and copied."""
-        known = self._formulas.get(id(element))
-        if known is None:
-            known = self._formulas[id(element)] = (element, self._cut(self._new_formula(element)))
-        return known[1]
+        """Return the formula of an element; a part that occurs often is formatted once."""
+        entry = self._formulas.get(id(element))
+        if entry is None:
+            entry = self._formulas[id(element)] = (element, self._cut(self._new_formula(element)))
+        return entry[1]
 
     def _new_formula(self, element: Element) -> str:
         match element:
-            case Read(tensor, places):
-                return f"{self._name(tensor)}[{', '.join(map(self._place, places))}]"
+            case Read(tensor, coordinates):
+                return f"{self._name(tensor)}[{', '.join(map(self._coordinate, coordinates))}]"
             case Number(number, _):
                 return f"{number!r}"
             case SizeValue(size):
@@ -105,27 +108,28 @@ class _Text:
             case Convert(operand, scalar):
                 return f"{scalar}({self._formula(operand)})"
             case Call(function, operands):
-                words = [self._formula(each) for each in operands]
+                words = [self._formula(part) for part in operands]
                 if function in _INFIX and len(words) == 2:
                     return f"({words[0]} {_INFIX[function]} {words[1]})"
                 return f"{function}({', '.join(words)})"
 
-    def _place(self, place: Place) -> str:
+    def _coordinate(self, coordinate: Coordinate) -> str:
         words = [
-            f"a{axis}" if number == 1 else f"({number})*a{axis}" for axis, number in place.terms
+            f"a{axis}" if number == 1 else f"({number})*a{axis}"
+            for axis, number in coordinate.terms
         ]
-        words += [str(place.offset)] if place.offset != 0 else []
-        words += [self._formula(place.value)] if place.value is not None else []
+        words += [str(coordinate.offset)] if coordinate.offset != 0 else []
+        words += [self._formula(coordinate.value)] if coordinate.value is not None else []
         return " + ".join(words) or "0"
 
     def _name(self, tensor: Tensor) -> str:
         if tensor not in self._names:
             base = re.sub(r"[^A-Za-z0-9_./]", "_", tensor.name)[:_MOST_NAME] or "tensor"
             name, number = base, 1
-            while name in self._taken:
+            while name in self._used_names:
                 number += 1
                 name = f"{base}#{number}"
-            self._taken.add(name)
+            self._used_names.add(name)
             self._names[tensor] = name
         return self._names[tensor]
 

@@ -1,4 +1,4 @@
-"""Checks operations of the tensor IR: whoever makes a wrong one hears of it before schedules do."""
+"""Checks operations of the tensor IR, so that a bug shows before schedules use them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
+    Coordinate,
     Element,
     Function,
     Made,
     Number,
-    Place,
     Position,
     Read,
     SizeValue,
@@ -55,12 +55,17 @@ class OperationFaultError(ValueError):
 def verify_operations(
     operations: Sequence[Operation], verified: Collection[int] = frozenset()
 ) -> None:
-    """Raises OperationFaultError, which names the operation's output and the fault.
+    """Check ranks, scalar types, axes, coordinates within their tensors, and the order.
 
-    ``verified``: identities of operations of which only the order is checked.
+    Coordinates are checked as far as sizes are known. An operation may read only what an earlier
+    one wrote.
 
-    Checked are ranks, kinds, axes, that places lie within their tensors as far as sizes are known,
-    and that what an operation writes is read after it only.
+    Args:
+        operations: operations in the order in which they run.
+        verified: identities of operations that are checked only for their order.
+
+    Raises:
+        OperationFaultError: names the operation's output and the fault.
     """
     unwritten = {tensor for operation in operations for tensor in writes_of(operation)}
     for operation in operations:
@@ -84,8 +89,8 @@ def _check(is_right: bool, operation: Operation, fault: str) -> None:
 def _verify_shapes(operation: Operation) -> None:
     output = operation.output
     match operation:
-        case Map(axes=axes, places=places):
-            _verify_output_places(operation, axes, places)
+        case Map(axes=axes, coordinates=coordinates):
+            _verify_output_coordinates(operation, axes, coordinates)
         case Reduce(axes=axes) | RowNormalize(axes=axes):
             fits = output.shape == axes
             _check(fits, operation, f"its output has the shape {output.shape}, its axes are {axes}")
@@ -95,12 +100,12 @@ def _verify_shapes(operation: Operation) -> None:
         case Product(batch=batch, m=m, n=n):
             fits = output.shape == (*batch, m, n)
             _check(fits, operation, f"its output has the shape {output.shape}, not batch, m, n")
-        case Attention(batch=batch, queries=queries, value_width=width, places=places):
+        case Attention(batch=batch, queries=queries, value_width=width, coordinates=coordinates):
             axes = (*batch, queries, width)
-            _verify_output_places(operation, axes, places)
+            _verify_output_coordinates(operation, axes, coordinates)
         case Alias(source=source):
-            sizes = [prod(each.shape, start=1) for each in (output, source)]
-            is_known = all(isinstance(each, int) for each in sizes)
+            sizes = [prod(tensor.shape, start=1) for tensor in (output, source)]
+            is_known = all(isinstance(size, int) for size in sizes)
             fits = source.scalar is output.scalar and (not is_known or sizes[0] == sizes[1])
             _check(fits, operation, f"{source.name} is of another kind or number of elements")
         case Convolution() | Pool():
@@ -138,23 +143,23 @@ def _verify_recurrence_shapes(operation: Recurrence) -> None:
         _check(fits, operation, f"{tensor and tensor.name} has not the shape {shape}")
 
 
-def _verify_output_places(
-    operation: Operation, axes: tuple[Size, ...], places: Sequence[Place]
+def _verify_output_coordinates(
+    operation: Operation, axes: tuple[Size, ...], coordinates: Sequence[Coordinate]
 ) -> None:
     output = operation.output
     at = Expression(Number(0, output.scalar), axes, None, None)
-    _Verifier(operation, at).verify_places(output, places)
+    _Verifier(operation, at).verify_coordinates(output, coordinates)
 
 
 class _Verifier:
-    """Checks one expression; parts that stand in it several times once."""
+    """Checks one expression; parts that occur several times are checked once."""
 
     def __init__(self, operation: Operation, expression: Expression) -> None:
         self._operation, self._expression = operation, expression
-        self._seen: dict[int, Element] = {}
+        self._verified: dict[int, Element] = {}
 
     def verify(self, element: Element) -> None:
-        """Checks the whole expression."""
+        """Check the whole expression."""
         wanted = self._expression.wanted
         self._check(
             wanted is None or scalar_of(element) is wanted,
@@ -162,31 +167,35 @@ class _Verifier:
         )
         self._verify(element)
 
-    def verify_places(self, tensor: Tensor, places: Sequence[Place]) -> None:
-        """Checks places along the dimensions of a tensor."""
+    def verify_coordinates(self, tensor: Tensor, coordinates: Sequence[Coordinate]) -> None:
+        """Check coordinates along the dimensions of a tensor."""
         rank = len(tensor.shape)
-        self._check(len(places) == rank, f"{len(places)} places in {tensor.name} of rank {rank}")
-        for dimension, (place, size) in enumerate(zip(places, tensor.shape, strict=True)):
-            for axis, _ in place.terms:
+        self._check(
+            len(coordinates) == rank,
+            f"{len(coordinates)} coordinates in {tensor.name} of rank {rank}",
+        )
+        for dimension, (coordinate, size) in enumerate(zip(coordinates, tensor.shape, strict=True)):
+            for axis, _ in coordinate.terms:
                 self._check_axis(axis)
-            if place.value is not None:
-                is_integer = scalar_of(place.value).is_integer
-                self._check(is_integer, f"a place in {tensor.name} is no integer")
-                self._verify(place.value)
+            if coordinate.value is not None:
+                is_integer = scalar_of(coordinate.value).is_integer
+                self._check(is_integer, f"a coordinate in {tensor.name} is no integer")
+                self._verify(coordinate.value)
                 continue
-            bounds = self._bounds(place)
+            bounds = self._bounds(coordinate)
             fits = bounds is None or not isinstance(size, int) or 0 <= bounds[0] <= bounds[1] < size
             self._check(
-                fits, f"places {bounds} in dimension {dimension} of {tensor.name}, of size {size}"
+                fits,
+                f"coordinates {bounds} in dimension {dimension} of {tensor.name}, of size {size}",
             )
 
     def _verify(self, element: Element) -> None:
-        if id(element) in self._seen:
+        if id(element) in self._verified:
             return
-        self._seen[id(element)] = element
+        self._verified[id(element)] = element
         match element:
-            case Read(tensor, places):
-                self.verify_places(tensor, places)
+            case Read(tensor, coordinates):
+                self.verify_coordinates(tensor, coordinates)
             case Position(axis):
                 self._check_axis(axis)
             case Made(scalar):
@@ -202,7 +211,7 @@ class _Verifier:
                 pass
 
     def _verify_call(self, call: Call) -> None:
-        function, kinds = call.function, [scalar_of(each) for each in call.operands]
+        function, kinds = call.function, [scalar_of(operand) for operand in call.operands]
         three = {Function.FMA, Function.SELECT}
         wanted = 3 if function in three else 1 if function in _UNARY else 2
         self._check(len(kinds) == wanted, f"{function} of {len(kinds)} operands")
@@ -213,15 +222,15 @@ class _Verifier:
         is_right = kinds[0].is_float or function not in _FLOAT_ONLY
         self._check(is_right, f"{function} of {kinds[0]}")
 
-    def _bounds(self, place: Place) -> tuple[int, int] | None:
-        """The least and the greatest place, where they are known and there is any."""
+    def _bounds(self, coordinate: Coordinate) -> tuple[int, int] | None:
+        """Return the least and the greatest value of a coordinate; None if unknown or empty."""
         axes = self._expression.axes
-        if axes is None or not isinstance(place.offset, int):
+        if axes is None or not isinstance(coordinate.offset, int):
             return None
         if any(size == 0 for size in axes):
             return None
-        least = most = place.offset
-        for axis, number in place.terms:
+        least = most = coordinate.offset
+        for axis, number in coordinate.terms:
             size = axes[axis]
             if not isinstance(number, int) or not isinstance(size, int):
                 return None
