@@ -1,8 +1,8 @@
-"""Documents of strangers, under limits: JSON and TOML to values, values to JSON, and schemas.
+"""Read documents of unknown origin within limits: JSON, TOML, schemas; write JSON.
 
-Packages, profiles of machines, projects, locks, signatures and what registries answer are read
-here alone. ``json_limits`` says what is accepted; what is wrong is a finding (``findings``) of a
-rule (``document_rules``).
+Packages, machine profiles, projects, locks, signatures and answers of registries are read only
+here. ``json_limits`` defines what is accepted; a problem is a finding (``findings``) of a rule
+(``document_rules``).
 
 Only this folder may import: ``json_depth``; other folders may import the rest.
 """

@@ -1,4 +1,4 @@
-"""How much a document of a stranger may hold."""
+"""Upper limits for a document of unknown origin."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 
 class DocumentLimits(NamedTuple):
-    """How much a document may hold, and which faults of it are passed over.
+    """Upper limits for a document, and which of its faults are tolerated.
 
     Attributes:
-        nbytes: of the file.
+        nbytes: size of the file.
         depth: objects and arrays inside each other.
         values: values in the whole document, counted as commas and opening brackets.
         string_length: characters of one string.
         number_length: characters of one number, as written.
-        repeated_keys: an object may have a key twice; the last one counts, in the place of the
+        repeated_keys: an object may have a key twice; the last one counts, at the position of the
             first.
         text_after_nul: a NUL byte ends the document, whatever follows.
-        drops_what_is_deeper: what is nested deeper than ``depth`` is checked, and the number 0
-            stands in its place.
+        drops_what_is_deeper: values nested deeper than ``depth`` are checked and replaced by the
+            number 0.
     """
 
     nbytes: int = 32 * 1024 * 1024

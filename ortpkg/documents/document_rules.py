@@ -1,4 +1,4 @@
-"""The rules that every document keeps, and what a rule is.
+"""Rules for every document, and the definition of a rule.
 
 Ids never change meaning and are never reused: users write them into scripts and suppressions.
 """
@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 from ortpkg.errors import Severity
 
-#: Formats as ``PackageFormat`` names them, which stands above this module.
+#: Formats by their names in ``PackageFormat``, which this module must not import.
 ALL_FORMATS = ("metadata", "component", "universal")
 
 
 class Rule(NamedTuple):
-    """One rule.
+    """A rule for packages.
 
     Attributes:
         id: "ORT" and three digits.
         title: the rule in a few words.
-        explanation: what breaks when the rule is broken.
-        remedy: what to do about it in general, as a clause; a finding may have a more precise one.
-        example: what breaks the rule, in a line or two.
+        explanation: the consequence of breaking the rule.
+        remedy: general advice, as a clause; a finding may have more precise advice.
+        example: a violation, in a line or two.
         severity: of the rule's findings.
-        formats: the formats that it applies to, as ``PackageFormat`` names them.
-        targets: it is looked at only where ``validate`` is asked for one of these; empty: always.
+        formats: the formats that it applies to, as in ``PackageFormat``.
+        targets: it is checked only if ``validate`` is asked about one of these; empty for always.
     """
 
     id: str
@@ -40,9 +40,9 @@ class Rule(NamedTuple):
 
 
 def rules_among(values: Mapping[str, object]) -> tuple[Rule, ...]:
-    """The rules that a module defines, whose ``values`` these are, in the order of their ids."""
-    found = (value for value in values.values() if isinstance(value, Rule))
-    return tuple(sorted(found, key=attrgetter("id")))
+    """Return the rules among the ``values`` of a module, in the order of their ids."""
+    rules = (value for value in values.values() if isinstance(value, Rule))
+    return tuple(sorted(rules, key=attrgetter("id")))
 
 
 DOCUMENT_UNREADABLE = Rule(

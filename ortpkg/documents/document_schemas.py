@@ -1,7 +1,7 @@
-"""Checks documents against the JSON Schemas in ``schemas/``, the single source of what is valid.
+"""Check documents against the JSON Schemas in ``schemas/``, the only definition of validity.
 
-jsonschema decides, and lists every finding with its place. It is slow to import, so that a faster
-validator of the same files is asked before it, and only its yes counts. A test holds that both
+jsonschema decides, and lists every finding with its place. It is slow to import, so a faster
+validator of the same files is asked first, and only its "valid" counts. A test checks that both
 agree and that the schemas keep to keywords that both implement.
 """
 
@@ -25,12 +25,12 @@ from ortpkg.names import did_you_mean
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-_MOST_FINDINGS = 1000  # a document with more is not written by mistake
+_MOST_FINDINGS = 1000  # a document with more is not an accident
 
 
 @cache
 def schemas_directory() -> Path:
-    """Where the schemas lie: inside the package in a wheel, beside it in a checkout.
+    """Return the directory of the schemas: in the package in a wheel, beside it in a checkout.
 
     Raises:
         FileNotFoundError: the installation is not complete.
@@ -46,12 +46,12 @@ def schemas_directory() -> Path:
 
 @cache
 def schema_text(name: str) -> str:
-    """The JSON text of the schema ``schemas/<name>.schema.json``."""
+    """Return the JSON text of the schema ``schemas/<name>.schema.json``."""
     return (schemas_directory() / f"{name}.schema.json").read_text(encoding="utf-8")
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """The same schema as a fresh value."""
+    """Return the same schema as a new value."""
     schema: dict[str, Any] = json.loads(schema_text(name))
     return schema
 
@@ -62,41 +62,38 @@ def _fast_validator(name: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def is_valid(value: Any, schema: str) -> bool:
-    """Whether ``value`` keeps the schema of that name."""
+    """Return True if ``value`` conforms to the schema of that name."""
     return bool(_fast_validator(schema).is_valid(value))
 
 
 def check_schema(
     value: Any, schema: str, *, document: str, pointer: str = ""
 ) -> tuple[Finding, ...]:
-    """Everything in ``value`` that breaks the schema of that name, in document order.
+    """Return everything in ``value`` that violates the schema of that name, in document order.
 
-    Empty if it is valid.
-
-    ``pointer`` says where in the document the value stands.
+    ``pointer`` is the place of the value in the document.
     """
     if is_valid(value, schema):
         return ()
     findings = _list_findings(value, schema, document)
-    return tuple(replace(each, pointer=pointer + each.pointer) for each in findings)
+    return tuple(replace(violation, pointer=pointer + violation.pointer) for violation in findings)
 
 
 def _list_findings(value: Any, schema: str, document: str) -> list[Finding]:
-    # Imported here: it takes three times as long as all the rest, and a valid package never needs
-    # it.
+    # Imported here: it takes three times as long as everything else, and a valid package never
+    # needs it.
     from jsonschema import Draft202012Validator
 
     errors = list(
         islice(Draft202012Validator(load_schema(schema)).iter_errors(value), _MOST_FINDINGS)
     )
     errors.sort(key=lambda error: _position(value, error.absolute_path))
-    # Each missing key is an error of its own, and each describes all that are missing: keep the
-    # first.
+    # Each missing key is an error of its own that describes all missing ones: keep the first.
     return list(dict.fromkeys(item for error in errors for item in _describe(error, document)))
 
 
 def _position(value: Any, path: Iterable[str | int]) -> tuple[int, ...]:
-    """Sort key that puts places of ``value`` into document order."""
+    """Return a sort key that puts places in ``value`` into document order."""
     position = []
     for token in path:
         position.append(token if isinstance(token, int) else list(value).index(token))
@@ -123,15 +120,15 @@ def _describe(error: ValidationError, document: str) -> Iterator[Finding]:
                 dict.fromkeys(key for needed in present for key in needed if key not in instance)
             )
         case "additionalProperties":
-            known = schema.get("properties", ())
-            for key in (key for key in instance if key not in known):
-                message = f"key {quoted(key)} is not known{did_you_mean(key, known)}"
+            known_keys = schema.get("properties", ())
+            for key in (key for key in instance if key not in known_keys):
+                message = f"key {quoted(key)} is not known{did_you_mean(key, known_keys)}"
                 yield finding(
                     DOCUMENT_SHAPE,
                     document,
                     message,
                     pointer=json_pointer(*path, key),
-                    remedy=f"one of {', '.join(known)}",
+                    remedy=f"one of {', '.join(known_keys)}",
                 )
             return
         case "maxItems" | "maxProperties":

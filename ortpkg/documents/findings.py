@@ -1,4 +1,4 @@
-"""Collects findings while documents are read, so that a user sees all of them at once."""
+"""Collect findings while documents are read, so that a user sees all of them at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
 
 _MOST_NAMES_LISTED = 8
 MOST_FINDINGS = 1000
-"""Of one severity, in one reading: a package can be made to have any number."""
+"""Most findings of one severity in one reading: a package can be made to have any number."""
 
 
 def json_pointer(*tokens: str | int) -> str:
-    """The JSON pointer (RFC 6901) that goes through ``tokens``.
-
-    No tokens give ``""``, the whole document.
-    """
+    """Return the JSON pointer (RFC 6901) through ``tokens``; "" for none, the whole document."""
     pointer = ""
     for token in tokens:
         text = str(token)
@@ -29,7 +26,7 @@ def json_pointer(*tokens: str | int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message: quoted, and only as many as a person reads."""
+    """Return names for a message: quoted, and only as many as a person reads."""
     more = f" and {len(names) - _MOST_NAMES_LISTED} more" if len(names) > _MOST_NAMES_LISTED else ""
     return ", ".join(map(quoted, names[:_MOST_NAMES_LISTED])) + more
 
@@ -37,7 +34,7 @@ def listed(names: Sequence[str]) -> str:
 def finding(
     rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
 ) -> Finding:
-    """A finding of ``rule``; a more precise ``remedy`` replaces the rule's own."""
+    """Return a finding of ``rule``; a more precise ``remedy`` replaces the rule's own."""
     return Finding(
         rule=rule.id,
         document=document,
@@ -51,20 +48,24 @@ def finding(
 def fail(
     rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
 ) -> NoReturn:
-    """Ends the reading of a document with one finding."""
-    found = finding(rule, document, message, pointer=pointer, remedy=remedy)
-    raise PackageFormatError(str(found), findings=(found,))
+    """End the reading of a document with one finding.
+
+    Raises:
+        PackageFormatError: always.
+    """
+    problem = finding(rule, document, message, pointer=pointer, remedy=remedy)
+    raise PackageFormatError(str(problem), findings=(problem,))
 
 
 class FindingCollector:
-    """A list of findings in document order; readers add to it and go on.
+    """List of findings in document order; readers add to it and go on.
 
-    Beyond ``MOST_FINDINGS`` errors, and as many warnings, they are only counted.
+    Beyond ``MOST_FINDINGS`` errors, and as many warnings, findings are only counted.
 
     Args:
-        statuses: rule id → the status that another reader gives to what breaks the rule. With
-            these, findings carry the status in place of the id, and warnings, which that reader
-            does not give, are left out.
+        statuses: rule id → another reader's status for a violation of the rule. If given, findings
+            carry the status instead of the id, and warnings, which that reader does not give, are
+            left out.
     """
 
     __slots__ = ("_counts", "_findings", "_statuses")
@@ -77,11 +78,11 @@ class FindingCollector:
     def add(
         self, rule: Rule, document: str, message: str, *, pointer: str = "", remedy: str = ""
     ) -> None:
-        """Adds a finding of ``rule``."""
+        """Add a finding of ``rule``."""
         self.extend((finding(rule, document, message, pointer=pointer, remedy=remedy),))
 
     def extend(self, findings: Iterable[Finding]) -> None:
-        """Adds findings, or what ``statuses`` makes of them."""
+        """Add findings, converted by ``statuses``."""
         for item in findings:
             if self._statuses is not None:
                 if item.severity is not Severity.ERROR:
@@ -93,10 +94,7 @@ class FindingCollector:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that were taken, in that order.
-
-        Where some were only counted, the last one says so.
-        """
+        """All collected findings, in order; if some were only counted, the last one says so."""
         left_out = sum(max(count - MOST_FINDINGS, 0) for count in self._counts.values())
         if not left_out:
             return tuple(self._findings)
@@ -106,5 +104,5 @@ class FindingCollector:
 
     @property
     def has_errors(self) -> bool:
-        """Whether one of them is an error, not a warning."""
+        """True if one of the findings is an error, not a warning."""
         return self._counts[Severity.ERROR] > 0

@@ -1,4 +1,4 @@
-"""Read-only values that can be compared and pickled: JSON, and tuples made at the first look."""
+"""Read-only values that can be compared and pickled: JSON, and tuples made on first access."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ValueT_co = TypeVar("ValueT_co", covariant=True)
 
 
 class FrozenMapping(Mapping[str, ValueT_co]):
-    """A mapping in fixed order that cannot change, but can be pickled (MappingProxyType cannot)."""
+    """Read-only mapping in fixed order that can be pickled (MappingProxyType cannot)."""
 
     __slots__ = ("_items",)
     _items: dict[str, ValueT_co]
@@ -21,11 +21,11 @@ class FrozenMapping(Mapping[str, ValueT_co]):
         return self._items[key]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """As Mapping has it, without an exception inside: selection asks for missing keys most."""
+        """Return an item, without an exception inside: selection mostly asks for missing keys."""
         return self._items.get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        """Likewise."""
+        """Return True if the key exists, without an exception inside."""
         return key in self._items
 
     def __iter__(self) -> Iterator[str]:
@@ -48,7 +48,7 @@ class FrozenMapping(Mapping[str, ValueT_co]):
 
 
 class TupleLike(Sequence[ValueT_co]):
-    """A sequence that compares, prints and pickles as the tuple of its items."""
+    """Sequence that compares, prints and pickles as the tuple of its items."""
 
     __slots__ = ()
 
@@ -66,7 +66,7 @@ class TupleLike(Sequence[ValueT_co]):
 
 
 class LazyTuple(TupleLike[ValueT_co]):
-    """A tuple that ``make`` makes when somebody looks.
+    """Tuple that ``make`` creates on first access.
 
     A choice among thousands of variants is used far more often than read.
     """
@@ -81,17 +81,19 @@ class LazyTuple(TupleLike[ValueT_co]):
         make = self._make
         if make is not None:
             self._made = make()
-            self._make = None  # after the result is there: another thread may look at the same time
+            self._make = (
+                None  # after the result is stored: another thread may read at the same time
+            )
         return self._made
 
     @overload
-    def __getitem__(self, place: int) -> ValueT_co: ...
+    def __getitem__(self, index: int) -> ValueT_co: ...
 
     @overload
-    def __getitem__(self, place: slice) -> tuple[ValueT_co, ...]: ...
+    def __getitem__(self, index: slice) -> tuple[ValueT_co, ...]: ...
 
-    def __getitem__(self, place: int | slice) -> ValueT_co | tuple[ValueT_co, ...]:
-        return self._as_tuple()[place]
+    def __getitem__(self, index: int | slice) -> ValueT_co | tuple[ValueT_co, ...]:
+        return self._as_tuple()[index]
 
     def __iter__(self) -> Iterator[ValueT_co]:
         return iter(self._as_tuple())
@@ -104,14 +106,14 @@ EMPTY: FrozenMapping[Any] = FrozenMapping()
 
 
 def freeze(value: Any) -> Any:
-    """A read-only copy of a JSON value: FrozenMapping for each object, a tuple for each array."""
-    if value is None or isinstance(value, str | int | float):  # first: nearly all are
+    """Return a read-only copy of a JSON value: FrozenMapping for objects, a tuple for arrays."""
+    if value is None or isinstance(value, str | int | float):  # first: nearly all values are
         return value
     if isinstance(value, FrozenMapping) and not value:
         return EMPTY
     if isinstance(
         value, dict | Mapping
-    ):  # dict first: to ask whether something is a Mapping takes ten times as long
+    ):  # dict first: the check for Mapping takes ten times as long
         return FrozenMapping({key: freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
@@ -119,7 +121,7 @@ def freeze(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The inverse of :func:`freeze`: plain dictionaries and lists, ready for :mod:`json`."""
+    """Return the inverse of :func:`freeze`: plain dictionaries and lists, ready for :mod:`json`."""
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""JSON text without what is nested too deeply: a reader of packages drops that."""
+"""Drop too deeply nested parts of JSON text, as a reader of packages does."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
 def without_depth(text: str, depth: int) -> tuple[str, list[str]]:
-    """``text`` with 0 in place of each object and array nested deeper than ``depth``.
+    """Return ``text`` with 0 for each object and array nested deeper than ``depth``.
 
-    With it what was dropped, from the inside out: each an object or array that holds no other.
+    Also return the dropped objects and arrays, the inner ones first and already without their own
+    inner ones.
     """
     pieces: list[str] = []
     dropped: list[str] = []

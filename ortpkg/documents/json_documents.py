@@ -1,6 +1,6 @@
-"""JSON documents of a package: bytes on disk → values, and values → bytes.
+"""Read and write JSON documents of a package.
 
-A package comes from a stranger: :mod:`ortpkg.documents.json_limits` says what is accepted.
+A package may come from a stranger: :mod:`ortpkg.documents.json_limits` defines what is accepted.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _FOR_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 def read_document(
     path: Path | str, *, document: str | None = None, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
-    """Reads the JSON object in ``path``.
+    """Read the JSON object in ``path``.
 
     Args:
         path: the file.
-        document: its name in findings, normally relative to the package root; the file's name if
-            left out.
-        limits: what it may hold at most.
+        document: its name in findings, normally relative to the package root; None for the file's
+            name.
+        limits: of the document.
 
     Raises:
-        PackageFormatError: the file cannot be read, breaks a limit, or is not a JSON object; says
+        PackageFormatError: the file cannot be read, exceeds a limit, or is not a JSON object; says
             what and where.
     """
     name = document if document is not None else Path(path).name
@@ -41,14 +41,14 @@ def read_document(
 
 
 def read_json(path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS) -> Any:
-    """Reads the JSON value, of any type, in ``path``; else as :func:`read_document`."""
+    """Read the JSON value, of any type, in ``path``, like :func:`read_document`."""
     return read_counted_json(path, document=document, limits=limits).value
 
 
 def read_counted_json(
     path: Path | str, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> CountedJson:
-    """Reads as :func:`read_json`, and counts how much the document holds."""
+    """Read like :func:`read_json`, and count the values of the document."""
     try:
         data = read_bytes(path, document=document, most_nbytes=limits.nbytes)
         return parse_counted_json(data, document, limits)
@@ -60,12 +60,14 @@ def read_counted_json(
 def parse_document(
     data: bytes, *, document: str, limits: DocumentLimits = DEFAULT_LIMITS
 ) -> dict[str, Any]:
-    """Reads as :func:`read_document` bytes that the caller already has."""
+    """Parse bytes that the caller already has, like :func:`read_document`."""
     return require_object(parse_counted_json(data, document, limits).value, document)
 
 
 def dump_document(value: Any) -> bytes:
-    """JSON as ortpkg and onnxruntime write it: indented by two, in key order, with a last newline.
+    """Return JSON in the form of ortpkg and onnxruntime: indented by two, with a last newline.
+
+    Keys are in the order of the mapping.
 
     Raises:
         ValueError: ``value`` is not a JSON value: a NaN, an infinity, or text that is not
@@ -80,17 +82,16 @@ def dump_document(value: Any) -> bytes:
 
 
 def read_bytes(path: Path | str, *, document: str, most_nbytes: int) -> bytes:
-    """The bytes of the file ``path``, whatever it holds. PackageFormatError where that fails."""
+    """Return the bytes of the file ``path``; PackageFormatError if that fails."""
     try:
-        # Looked at before it is opened: opening a FIFO would wait for ever.
-        status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and this is on the way to every session
+        # Checked before it is opened: opening a FIFO would wait for ever.
+        status = os.stat(path)  # noqa: PTH116  # half the cost of Path.stat, and every session does this
         if not stat.S_ISREG(status.st_mode):
             remedy = "put the JSON file there"
             fail(DOCUMENT_UNREADABLE, document, "is not a regular file", remedy=remedy)
         descriptor = os.open(path, _FOR_READING)  # as above
         try:
-            # One byte more than it has shows that it grew; read() sets aside all that it is asked
-            # for.
+            # One byte more shows that the file grew; read() allocates as much as it is asked for.
             data = os.read(descriptor, min(status.st_size, most_nbytes) + 1)
             while len(data) != status.st_size and len(data) <= most_nbytes:
                 if not (more := os.read(descriptor, most_nbytes + 1 - len(data))):
@@ -109,10 +110,10 @@ def read_bytes(path: Path | str, *, document: str, most_nbytes: int) -> bytes:
 
 
 def require_object(value: Any, document: str, path: Path | str | None = None) -> dict[str, Any]:
-    """``value`` where it is a JSON object. PackageFormatError where it is none."""
+    """Return ``value`` if it is a JSON object; otherwise raise PackageFormatError."""
     if not isinstance(value, dict):
-        found = finding(
+        problem = finding(
             DOCUMENT_SHAPE, document, "is not a JSON object", remedy="put everything into {...}"
         )
-        raise PackageFormatError(str(found), findings=(found,), path=path)
+        raise PackageFormatError(str(problem), findings=(problem,), path=path)
     return value

@@ -1,4 +1,4 @@
-"""JSON text → values under limits: no document exhausts anything or means two things.
+"""Parse JSON text within limits: no document exhausts memory or has two meanings.
 
 Accepted is RFC 8259 JSON in UTF-8 (a byte order mark is tolerated) with unique keys, finite numbers
 and well-formed text. onnxruntime's reader refuses the same things, except that it lets the last of
@@ -23,7 +23,7 @@ from ortpkg.errors import Finding, PackageFormatError, quoted
 
 
 class CountedJson(NamedTuple):
-    """A JSON value, the number of values in it (as the limit counts), its document's bytes."""
+    """JSON value, the number of values in it (as the limit counts), its document's bytes."""
 
     value: Any
     value_count: int
@@ -40,10 +40,10 @@ _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse_counted_json(data: bytes, document: str, limits: DocumentLimits) -> CountedJson:
-    """The JSON value that ``data`` is.
+    """Parse ``data`` as a JSON value; ``document`` names it in findings.
 
-    Raises PackageFormatError where it is none, or breaks a limit; ``document`` names it in
-    findings.
+    Raises:
+        PackageFormatError: it is not JSON, or exceeds a limit.
     """
     if len(data) > limits.nbytes:
         fail(DOCUMENT_TOO_LARGE, document, f"is larger than {limits.nbytes} bytes")
@@ -57,27 +57,27 @@ def parse_counted_json(data: bytes, document: str, limits: DocumentLimits) -> Co
     if limits.drops_what_is_deeper:
         text, dropped = without_depth(text, limits.depth)
         written = text.encode()
-        for each in dropped:
-            _parse(each, document, limits)
+        for dropped_text in dropped:
+            _parse(dropped_text, document, limits)
     count = _measure(written, document, limits)
     return CountedJson(_parse(text, document, limits), count, len(data))
 
 
 def _measure(data: bytes, document: str, limits: DocumentLimits) -> int:
-    """How many values ``data`` holds.
+    """Return the number of values in ``data``, after checks of number and depth.
 
-    Bounds them, and their depth, before the parser, which recurses and allocates, sees them.
-
-    What is measured is what stands outside of strings, up to the first error of syntax, where the
-    parser stops.
+    The checks come before the parser, which recurses and allocates. Only text outside of strings
+    counts, up to the first syntax error, where the parser stops.
     """
-    unescaped = _ESCAPE.sub(b"", data) if b"\\" in data else data  # each quote is now of a string
+    unescaped = (
+        _ESCAPE.sub(b"", data) if b"\\" in data else data
+    )  # each remaining quote delimits a string
     structure = b""
     if (quotes := unescaped.count(b'"')) <= 4 * limits.values + 2:
         outside = b"".join(unescaped.split(b'"')[::2])
         structure = outside.translate(_ONE_KIND_OF_BRACKET, _NO_STRUCTURE)
     count = structure.count(b"[") + structure.count(b",")
-    # With each value come at most a key and a string, and one bracket that closes it.
+    # Each value has at most a key and a string, and one closing bracket.
     if max(count, (quotes - 2) / 4, (len(structure) - 1) / 2) > limits.values:
         fail(DOCUMENT_TOO_LARGE, document, f"holds more than {limits.values} values")
     if max(accumulate(map(_STEPS.__getitem__, structure)), default=0) > limits.depth:
@@ -118,30 +118,32 @@ def _parse(text: str, document: str, limits: DocumentLimits) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         fail(DOCUMENT_SYNTAX, document, f"is not valid JSON at {where}: {error.msg}")
     if repeats or _ESCAPED_SURROGATE.search(text) or _may_have_long_strings(text, limits):
-        pairs = json.loads(text, object_pairs_hook=_Pairs)  # which the parser's values are not
-        if found := tuple(islice(_look_at(pairs, document, limits), MOST_FINDINGS)):
-            raise PackageFormatError("\n".join(map(str, found)), findings=found)
+        pairs = json.loads(
+            text, object_pairs_hook=_Pairs
+        )  # unlike the parsed values, these have all members
+        if problems := tuple(islice(_findings_in(pairs, document, limits), MOST_FINDINGS)):
+            raise PackageFormatError("\n".join(map(str, problems)), findings=problems)
     return value
 
 
 def _may_have_long_strings(text: str, limits: DocumentLimits) -> bool:
-    """Whether some string is longer than allowed as it is written, which may have escapes."""
+    """Return True if a string, as written with escapes, is longer than allowed."""
     most = limits.string_length + len('""')
     return len(text) > most and any(
-        each.end() - each.start() > most for each in _STRING.finditer(text)
+        match.end() - match.start() > most for match in _STRING.finditer(text)
     )
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as it is written: its members in order, each of two equal keys among them."""
+    """Object as written: its members in order, including each of two equal keys."""
 
 
-def _look_at(
+def _findings_in(
     value: Any, document: str, limits: DocumentLimits, *tokens: str | int
 ) -> Iterator[Finding]:
-    """What is wrong with keys and strings in ``value``, which is at ``tokens``.
+    """Yield what is wrong with keys and strings in ``value``, which is at ``tokens``.
 
-    In document order. The caller has checked that it does not nest too deep.
+    Findings are in document order. The caller has checked the depth.
     """
     if isinstance(value, _Pairs):
         counts = Counter(key for key, _ in value)
@@ -150,12 +152,12 @@ def _look_at(
                 message = f"key {quoted(key)} occurs more than once"
                 pointer = json_pointer(*tokens, key)
                 yield finding(DUPLICATE_KEY, document, message, pointer=pointer)
-            yield from _look_at(key, document, limits, *tokens)
+            yield from _findings_in(key, document, limits, *tokens)
         for key, inner in value:
-            yield from _look_at(inner, document, limits, *tokens, key)
+            yield from _findings_in(inner, document, limits, *tokens, key)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _look_at(inner, document, limits, *tokens, index)
+            yield from _findings_in(inner, document, limits, *tokens, index)
     elif isinstance(value, str):
         pointer = json_pointer(*tokens)
         if len(value) > (most := limits.string_length):

@@ -1,4 +1,4 @@
-"""Where a JSON pointer points to in a document's text, for editors and code review tools."""
+"""Find the position of a JSON pointer in a document's text, for editors and code review tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a text; lines and columns count from 1, columns in characters."""
+    """Position in a text; lines and columns count from 1, columns in characters."""
 
     line: int
     column: int
@@ -24,9 +24,9 @@ class Position:
 
 @dataclass(slots=True)
 class _Container:
-    """An object or array that is being read.
+    """Object or array that is being read.
 
-    ``pointer`` is None where nothing in it is asked for.
+    ``pointer`` is None if no requested pointer lies in it.
     """
 
     pointer: str | None
@@ -37,33 +37,33 @@ class _Container:
 
 
 def find_positions(text: str, pointers: Collection[str]) -> dict[str, Position]:
-    """Pointer → where its member's key, or its element, begins in the document ``text``.
+    """Map each pointer to the start of its member's key, or of its element, in ``text``.
 
-    A pointer to what is not there gets the place of the nearest thing around it that is. Of a key
-    that comes twice the last one counts. Text that is no JSON is read as far as it goes; a pointer
-    of which nothing is found is left out.
+    A pointer to a missing value gets the position of the nearest existing one around it. The last
+    of two equal keys counts. Text that is not JSON is read as far as possible; a pointer of which
+    nothing is found is left out.
     """
     offsets = _find_offsets(text, {prefix for pointer in pointers for prefix in _prefixes(pointer)})
     line_starts = [0, *(match.end() for match in _LINE.finditer(text))]
-    found = {}
+    positions = {}
     for pointer in pointers:
         offset = next((offsets[prefix] for prefix in _prefixes(pointer) if prefix in offsets), None)
         if offset is not None:
             line = bisect_right(line_starts, offset)
-            found[pointer] = Position(line=line, column=offset - line_starts[line - 1] + 1)
-    return found
+            positions[pointer] = Position(line=line, column=offset - line_starts[line - 1] + 1)
+    return positions
 
 
 def _prefixes(pointer: str) -> Iterator[str]:
-    """The pointer, and those to everything around what it points to, from the inside out."""
+    """Yield the pointer, and those to everything around its value, from the inside out."""
     while pointer:
         yield pointer
         pointer = pointer.rpartition("/")[0]
     yield ""
 
 
-def _find_offsets(text: str, wanted: Collection[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _find_offsets(text: str, pointers: Collection[str]) -> dict[str, int]:
+    offsets: dict[str, int] = {}
     stack: list[_Container] = []
     for match in _TOKEN.finditer(text):
         written, offset = match.group(), match.start()
@@ -80,15 +80,19 @@ def _find_offsets(text: str, wanted: Collection[str]) -> dict[str, int]:
         elif inner is not None and inner.is_object and inner.expects_key:
             inner.expects_key = False
             inner.key = _member(inner, written)
-            if inner.key is not None and inner.key in wanted:
-                found[inner.key] = offset
+            if inner.key is not None and inner.key in pointers:
+                offsets[inner.key] = offset
         else:
-            pointer = _place(inner)
-            if pointer is not None and (inner is None or not inner.is_object) and pointer in wanted:
-                found.setdefault(pointer, offset)
+            pointer = _pointer_to_next(inner)
+            if (
+                pointer is not None
+                and (inner is None or not inner.is_object)
+                and pointer in pointers
+            ):
+                offsets.setdefault(pointer, offset)
             if written in ("{", "["):
-                stack.append(_Container(pointer if pointer in wanted else None, written == "{"))
-    return found
+                stack.append(_Container(pointer if pointer in pointers else None, written == "{"))
+    return offsets
 
 
 def _member(container: _Container, key: str) -> str | None:
@@ -100,8 +104,8 @@ def _member(container: _Container, key: str) -> str | None:
         return None
 
 
-def _place(container: _Container | None) -> str | None:
-    """The pointer to the value that comes next."""
+def _pointer_to_next(container: _Container | None) -> str | None:
+    """Return the pointer to the next value."""
     if container is None:
         return ""
     if container.is_object or container.pointer is None:

@@ -1,4 +1,4 @@
-"""TOML files that people write, under a limit of size."""
+"""Read TOML files that people write, up to a limit of size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ortpkg.documents.json_documents import read_bytes
 from ortpkg.errors import PackageFormatError, UsageError, quoted
 
-#: Larger than any file that somebody wrote.
+#: Larger than any file written by hand.
 _MOST_NBYTES = 1 << 20
 #: ``a.b.c...``: the time that tomllib takes for a key grows with the square of its parts.
 _LONG_KEY = re.compile(
@@ -18,24 +18,30 @@ _LONG_KEY = re.compile(
 
 
 def read_toml(
-    path: Path, *, called: str, mention: re.Pattern[bytes] | None = None
+    path: Path, *, name: str, mention: re.Pattern[bytes] | None = None
 ) -> dict[str, Any] | None:
-    """What the file says; None where nothing in it matches ``mention``.
+    """Return the content of a file; None if nothing in it matches ``mention``.
 
-    UsageError, which calls the file ``called``, where it cannot be read.
+    Args:
+        path: the file.
+        name: of the file, for messages.
+        mention: pattern of bytes.
+
+    Raises:
+        UsageError: it cannot be read, or is not TOML.
     """
     try:
-        data = read_bytes(path, document=called, most_nbytes=_MOST_NBYTES)
+        data = read_bytes(path, document=name, most_nbytes=_MOST_NBYTES)
     except PackageFormatError as error:
-        raise UsageError(f"{called} {error.findings[0].message}") from error
+        raise UsageError(f"{name} {error.findings[0].message}") from error
     if mention is not None and not mention.search(data):
         return None
-    if found := _LONG_KEY.search(data):
-        line = data.count(b"\n", 0, found.start()) + 1
-        raise UsageError(f"{called} has a key of more than 64 parts in line {line}")
+    if long_key := _LONG_KEY.search(data):
+        line = data.count(b"\n", 0, long_key.start()) + 1
+        raise UsageError(f"{name} has a key of more than 64 parts in line {line}")
     import tomllib  # only where there is something to read
 
     try:
         return tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and TOMLDecodeError, too
-        raise UsageError(f"{called} is no TOML: {quoted(error)}") from error
+        raise UsageError(f"{name} is no TOML: {quoted(error)}") from error

@@ -1,6 +1,7 @@
-"""What a project asks for and has settled: ``ortpkg.toml`` and ``ortpkg.lock``.
+"""Files of a project: requested packages in ``ortpkg.toml``, chosen ones in ``ortpkg.lock``.
 
-``configuration_files`` finds and reads the files, ``project_file`` says which packages a project
-wants, ``lock_file`` which bytes of them it was settled on. Nothing is fetched here.
+``configuration_files`` finds and reads the files, ``project_file`` has the packages that a project
+asks for, ``lock_file`` the exact bytes chosen for them. Nothing is fetched here.
+
 All modules are for ``distribution`` and ``cli``, and for nobody else.
 """

@@ -1,7 +1,8 @@
-"""``ortpkg.lock``: the very bytes that a project was settled on, for each of its machines.
+"""Read and write ``ortpkg.lock``: the exact bytes chosen for a project, for all its machines.
 
-A JSON document, sorted, so that two locks differ where their packages do. One lock serves all
-machines: it has every file that any of them gets, and which variants each of them runs.
+The lock is a sorted JSON document, so that two locks differ only where their packages do. One lock
+serves all machines: it has every file that any of them gets, and the variants that each of them
+runs.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from ortpkg.storage.file_replacement import replace_file
 
 LOCK_FILE = "ortpkg.lock"
 NO_PROFILE = ""
-"""In place of a profile's name, where a project has none: the machine that the lock was made on."""
+"""Name for the machine that the lock was made on, in a project without profiles."""
 
 _LIMITS = DocumentLimits(nbytes=64 * 1024 * 1024, depth=16, values=5_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedFile:
-    """One file of a package: what it is, and its size in bytes."""
+    """One file of a package: its SHA-256 and its size in bytes."""
 
     sha256: str
     nbytes: int
@@ -38,16 +39,16 @@ class LockedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedPackage:
-    """One package, settled.
+    """One package of a lock.
 
     Attributes:
         name: in the project.
-        source: the repository as the project's file says it, without a version.
-        version: the tag that it was found by; for people, the digest decides.
+        source: the repository as in the project's file, without a version.
+        version: the tag by which it was found; for people, the digest decides.
         digest: of its manifest, ``sha256:<hex>``.
         package_digest: SHA-256 over all its files, as ``ortpkg verify`` prints it.
-        files: path → what it is; of the whole package, absent variants included.
-        variants: profile → ``component/variant`` of what was chosen for it.
+        files: path → file; of the whole package, absent variants included.
+        variants: profile → ``component/variant`` of the variants chosen for it.
     """
 
     name: str
@@ -65,8 +66,8 @@ class Lock:
 
     Attributes:
         packages: name → the package.
-        wanted: name → what the project asked for when it was made ("oci://h/d >=1,<2"): where the
-            project asks for something else by now, the lock is out of date.
+        wanted: name → the project's request when the lock was made ("oci://h/d >=1,<2"); if the
+            request differs by now, the lock is out of date.
     """
 
     packages: Mapping[str, LockedPackage]
@@ -74,9 +75,10 @@ class Lock:
 
 
 def read_lock(folder: Path) -> Lock | None:
-    """The lock of the project in ``folder``; None where there is none.
+    """Return the lock of the project in ``folder``; None if there is none.
 
-    UsageError where it cannot be read, or is none.
+    Raises:
+        UsageError: it cannot be read, or is not valid.
     """
     path = folder / LOCK_FILE
     if not path.exists():
@@ -88,7 +90,7 @@ def read_lock(folder: Path) -> Lock | None:
                 raise UsageError(f"{quoted(path)} {newer}")
             raise PackageFormatError.from_findings(findings, path=path)
     except PackageFormatError as error:
-        lines = "; ".join(str(each) for each in error.findings[:3]) or str(error)
+        lines = "; ".join(str(finding) for finding in error.findings[:3]) or str(error)
         raise UsageError(
             f"{quoted(path)} is no lock: {lines}; bring back an earlier copy, or remove the file:"
             " ortpkg lock then makes a new one"
@@ -101,11 +103,13 @@ def read_lock(folder: Path) -> Lock | None:
 
 
 def as_locked(reference: StoreReference, folder: Path | None = None) -> StoreReference:
-    """The reference with the digest that the project of ``folder`` is locked on.
+    """Return the reference with the digest in the lock of the project of ``folder``.
 
-    Left as it is: one that states a tag or digest, and a name that the project does not want, or
-    has not locked. ``folder`` is the current one where it is left out. UsageError where the
-    project's file or lock is wrong.
+    A reference with a tag or digest is returned as it is, and so is a name that the project does
+    not request, or has not locked. ``folder`` is the current one by default.
+
+    Raises:
+        UsageError: the project's file or lock is wrong.
     """
     if reference.tag is not None or reference.digest is not None:
         return reference
@@ -118,9 +122,10 @@ def as_locked(reference: StoreReference, folder: Path | None = None) -> StoreRef
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
-    """Writes the lock of the project in ``folder``, in one step.
+    """Write the lock of the project in ``folder``, in one step.
 
-    AuthoringError where that is not possible; the one that was there stays.
+    Raises:
+        AuthoringError: that is impossible; the previous lock stays.
     """
     content = dump_lock(lock)
     try:
@@ -132,7 +137,7 @@ def write_lock(folder: Path, lock: Lock) -> None:
 
 
 def dump_lock(lock: Lock) -> bytes:
-    """The lock's bytes: names and paths sorted."""
+    """Return the lock's bytes: names and paths sorted."""
     packages = {
         name: _document(lock.packages[name], lock.wanted.get(name, ""))
         for name in sorted(lock.packages)

@@ -1,4 +1,4 @@
-"""``ortpkg.toml``: which packages a project wants, in which versions, and for which machines.
+"""Read ``ortpkg.toml``: the packages that a project requests, their versions, and the machines.
 
 ::
 
@@ -40,15 +40,15 @@ _ANY_VERSION = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedPackage:
-    """One package that a project wants.
+    """One package that a project requests.
 
     Attributes:
-        name: what the project calls it, and the store.
+        name: in the project, and in the store.
         source: the repository, without a version.
-        stated: the same as the project's file says it: a layout's folder relative to the project.
-        specifier: which versions will do, as ``packaging`` reads it (">=1.2,<2"); "" for any.
-        tag: the tag that is followed instead of versions; None where versions count.
-        variants: what is fetched of it on every machine; left out, what each machine selects.
+        stated: the same as in the project's file: a layout's folder relative to the project.
+        specifier: accepted versions, in the syntax of ``packaging`` (">=1.2,<2"); "" for any.
+        tag: the tag that is followed instead of versions; None if versions count.
+        variants: the variants fetched on every machine; empty for those that each machine selects.
     """
 
     name: str
@@ -61,12 +61,12 @@ class WantedPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What a project's file says.
+    """Content of a project's file.
 
     Attributes:
-        file: the file.
-        packages: name → what is wanted.
-        profiles: name → the machine profile it stands for: the name of a built-in one, or a file.
+        file: path to the file.
+        packages: name → request.
+        profiles: name → machine profile: the name of a built-in one, or a file.
     """
 
     file: Path
@@ -75,24 +75,26 @@ class Project:
 
     @property
     def folder(self) -> Path:
-        """The project's folder, where its lock lies."""
+        """The project's folder, which holds its lock."""
         return self.file.parent
 
 
 def find_project(folder: Path | None = None) -> Project | None:
-    """The project that ``folder`` (the current one, if left out) lies in.
+    """Return the project that ``folder`` (by default the current one) lies in.
 
-    None where there is none that wants packages. UsageError, with the file and the key, where its
-    file is wrong.
+    Return None if there is none that requests packages.
+
+    Raises:
+        UsageError: its file is wrong; names the file and the key.
     """
-    found = project_table(folder)
-    if found is None or PACKAGES not in found[1]:
+    file_and_table = project_table(folder)
+    if file_and_table is None or PACKAGES not in file_and_table[1]:
         return None
-    file, table = found
+    file, table = file_and_table
     return Project(
         file=file,
         packages={
-            name: _wanted(file, name, value)
+            name: _requested_package(file, name, value)
             for name, value in _table(file, table, PACKAGES).items()
         },
         profiles={
@@ -116,35 +118,35 @@ def _profile(file: Path, name: str, value: object) -> str:
     return str(folder) if folder.is_file() else value
 
 
-def _wanted(file: Path, name: str, value: object) -> WantedPackage:
+def _requested_package(file: Path, name: str, value: object) -> WantedPackage:
     key = f"{PACKAGES}.{name}"
     if not is_store_name(name):
         raise _wrong(
             file, key, "a package's name is lower-case letters and digits, with . _ - inside"
         )
-    stated: Mapping[str, Any] = {"from": value} if isinstance(value, str) else _table_of(value)
-    if not stated:
+    table: Mapping[str, Any] = {"from": value} if isinstance(value, str) else _table_of(value)
+    if not table:
         raise _wrong(file, key, "a reference, or a table with from, version, tag and variants")
-    for each in stated:
-        if each not in _KEYS:
-            hint = did_you_mean(each, _KEYS) or f"; the keys are {', '.join(_KEYS)}"
-            raise _wrong(file, f"{key}.{each}", f"there is no such key{hint}")
-    source = _source(file, key, stated.get("from"))
-    here = source
+    for table_key in table:
+        if table_key not in _KEYS:
+            hint = did_you_mean(table_key, _KEYS) or f"; the keys are {', '.join(_KEYS)}"
+            raise _wrong(file, f"{key}.{table_key}", f"there is no such key{hint}")
+    source = _source(file, key, table.get("from"))
+    resolved_source = source
     if isinstance(source, LayoutReference):
-        here = LayoutReference(directory=file.parent / source.directory)
-    tag, version = stated.get("tag", source.tag), stated.get("version")
+        resolved_source = LayoutReference(directory=file.parent / source.directory)
+    tag, version = table.get("tag", source.tag), table.get("version")
     if tag is not None and (not isinstance(tag, str) or not is_tag(tag)):
         raise _wrong(file, f"{key}.tag", "a tag was expected")
     if tag is not None and version is not None:
         raise _wrong(file, key, "it follows a tag, or versions: give one of the two")
     return WantedPackage(
         name=name,
-        source=here.without_version,
+        source=resolved_source.without_version,
         stated=str(source.without_version),
         specifier=_specifier(file, key, version),
         tag=tag,
-        variants=_texts(file, f"{key}.variants", stated.get("variants", ())),
+        variants=_texts(file, f"{key}.variants", table.get("variants", ())),
     )
 
 
@@ -186,10 +188,10 @@ def _specifier(file: Path, key: str, value: object) -> str:
 
 
 def _texts(file: Path, key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise _wrong(file, key, "a list of names was expected")
     return tuple(value)
 
 
-def _wrong(file: Path, key: str, what: str) -> UsageError:
-    return UsageError(f"{quoted(file)}: {key}: {what}")
+def _wrong(file: Path, key: str, problem: str) -> UsageError:
+    return UsageError(f"{quoted(file)}: {key}: {problem}")

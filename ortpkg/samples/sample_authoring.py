@@ -1,4 +1,4 @@
-"""Samples for a package: arrays that are given, or what its best variant makes of them."""
+"""Add samples to a package: given arrays, or outputs recorded from its best variant."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleArrays:
-    """A sample set as arrays.
+    """Sample set as arrays.
 
     Attributes:
         name: unique in the package.
         inputs: input → array.
-        expected: output → array; empty where nothing in particular is expected.
-        component: None: the pipeline, or the only component.
+        expected: output → array; empty for no expectation.
+        component: None for the pipeline, or the only component.
         is_batched: leading axes enumerate samples.
         tolerances: output → tolerance.
-        task: which answers decide, in place of the tolerance of that output.
-        variant: whose tolerances and task these are; None: of all variants.
+        task: the answers that decide, instead of the tolerance of that output.
+        variant: the variant of these tolerances and this task; None for all variants.
         description: for people.
     """
 
@@ -69,14 +69,19 @@ def add_samples(
     overwrite: bool = False,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Adds a sample set to the package at ``root``. Nothing is run.
+    """Add a sample set to the package at ``root``, without running anything.
 
-    Without inputs, the set of that name gets other tolerances, or another task, and nothing else.
+    Without inputs, only the tolerances or the task of the set of that name change.
+
+    Args:
+        root: the package.
+        samples: the set.
+        overwrite: replace a set of that name.
+        operations: change the disk.
 
     Raises:
-        UsageError: an input is missing, or a name is none of the model's.
-        AuthoringError: there is a set of that name (unless ``overwrite``), or what every change
-            raises.
+        UsageError: an input is missing, or the model has no input or output of a name.
+        AuthoringError: there is a set of that name, or as for every change.
     """
     check_is_not_installed(Path(root))
     package = ModelPackage(root).info
@@ -104,21 +109,21 @@ def record_samples(
     wishes: SelectionWishes | WishedKeywords = ANY_VARIANT,
     on_note: Callable[[str], None] = lambda _text: None,
 ) -> PackageInfo:
-    """Runs the best variant on the inputs and keeps what it gives as the expected outputs.
+    """Run the best variant on the inputs, and keep its outputs as the expected ones.
 
     Args:
         root: the package.
-        samples: without inputs, the set of that name gets new expected outputs. Outputs without a
-            tolerance of their own are judged by the precision of each variant.
-        overwrite: a set of that name is replaced.
+        samples: the set; without inputs, the set of that name gets new expected outputs. Outputs
+            without a tolerance of their own are judged by the precision of each variant.
+        overwrite: replace a set of that name.
         trust: accept options of the package that can reach beyond it.
-        operations: how the disk is changed.
-        wishes: which variant is the best, as for :meth:`~ortpkg.ModelPackage.select`.
-        on_note: told which variants' outputs these are, a sentence each.
+        operations: change the disk.
+        wishes: decide which variant is the best, as for :meth:`~ortpkg.ModelPackage.select`.
+        on_note: called with a sentence for each variant whose outputs are recorded.
 
     Raises:
-        NoSuitableVariantError, SessionError, ...: as choosing and running raise. The others are
-        those of :func:`add_samples`.
+        NoSuitableVariantError, SessionError: as for choosing and running.
+        UsageError, AuthoringError: as :func:`add_samples`.
     """
     check_is_not_installed(Path(root))
     package = ModelPackage(root, trust=trust)
@@ -145,7 +150,7 @@ def record_samples(
             )
             write_npz(sample_set.inputs, samples.inputs)
         else:
-            sample_set = _known_set(package.info, samples.name)
+            sample_set = _present_set(package.info, samples.name)
         report = run_samples(session, sample_set, keep_outputs=True)
     expected = {name: np.asarray(value) for name, value in report.outputs.items()}
     recorded = replace(samples, expected=expected)
@@ -156,17 +161,20 @@ def record_samples(
 def declared_values(
     package: PackageInfo, component: str | None
 ) -> tuple[Sequence[DeclaredValue], Sequence[DeclaredValue]]:
-    """What samples are for takes and gives: a component's first variant, or the pipeline.
+    """Return the inputs and outputs that samples feed: of a component's first variant, or pipeline.
 
-    AuthoringError where no variant is one model.
+    Raises:
+        AuthoringError: no variant is one model.
     """
     if component is None and package.has_pipeline:
         return package.inputs, package.outputs
-    found = component_named(package, component)
-    model = next((each.model_path for each in found.variants if each.model_path is not None), None)
+    named = component_named(package, component)
+    model = next(
+        (variant.model_path for variant in named.variants if variant.model_path is not None), None
+    )
     if model is None:
         raise AuthoringError(
-            f"component model {quoted(found.name)} has no variant that is one model: no samples"
+            f"component model {quoted(named.name)} has no variant that is one model: no samples"
             " fit it"
         )
     signature = read_model_signature(model)
@@ -179,7 +187,7 @@ def _check_judged(samples: SampleArrays, outputs: Sequence[DeclaredValue]) -> No
 
 
 def _check_answers(package: PackageInfo, samples: SampleArrays) -> None:
-    """UsageError for a task that the outputs which are expected have no answers for."""
+    """Raise UsageError for a task whose kind of answer the expected outputs do not have."""
     if samples.task is None:
         return
     old = next((sample for sample in read_samples(package) if sample.name == samples.name), None)
@@ -200,33 +208,33 @@ def _check_answers(package: PackageInfo, samples: SampleArrays) -> None:
 
 
 def _check_names(
-    what: str,
-    given: Mapping[str, Any],
+    kind: str,
+    arrays: Mapping[str, Any],
     declared: Sequence[DeclaredValue],
     *,
     needs_all: bool = False,
 ) -> None:
-    names = [each.name for each in declared]
+    names = [value.name for value in declared]
     listed = ", ".join(map(quoted, names))
-    for name in given:
+    for name in arrays:
         if name not in names:
             raise UsageError(
-                f"the model has no {what} {quoted(name)}{did_you_mean(name, names)}; it has"
+                f"the model has no {kind} {quoted(name)}{did_you_mean(name, names)}; it has"
                 f" {listed}"
             )
-    missing = [name for name in names if name not in given]
+    missing = [name for name in names if name not in arrays]
     if needs_all and missing:
         raise UsageError(
-            f"the samples lack the {what} {quoted(missing[0])}; the model has {listed}"
+            f"the samples lack the {kind} {quoted(missing[0])}; the model has {listed}"
         )
 
 
 def _check_name_is_free(package: PackageInfo, samples: SampleArrays, *, overwrite: bool) -> None:
-    """Before minutes of running; the change itself asks again."""
+    """Check the name before minutes of running; the change itself checks again."""
     if (
         samples.inputs
         and not overwrite
-        and any(each.name == samples.name for each in read_samples(package))
+        and any(sample_set.name == samples.name for sample_set in read_samples(package))
     ):
         raise AuthoringError(
             f"there is a sample set {quoted(samples.name)} already: choose another name, or replace"
@@ -234,16 +242,16 @@ def _check_name_is_free(package: PackageInfo, samples: SampleArrays, *, overwrit
         )
 
 
-def _known_set(package: PackageInfo, name: str) -> SampleSet:
-    """The package's sample set of that name, expecting nothing."""
-    known = {each.name: each for each in read_samples(package)}
-    if name not in known:
-        listed = ", ".join(map(quoted, known)) or "none"
+def _present_set(package: PackageInfo, name: str) -> SampleSet:
+    """Return the package's sample set of that name, without its expectations."""
+    sample_sets = {sample_set.name: sample_set for sample_set in read_samples(package)}
+    if name not in sample_sets:
+        listed = ", ".join(map(quoted, sample_sets)) or "none"
         raise UsageError(
             f"there is no sample set {quoted(name)} whose inputs could be"
-            f" run{did_you_mean(name, known)}; there is {listed}; give --input for a new one"
+            f" run{did_you_mean(name, sample_sets)}; there is {listed}; give --input for a new one"
         )
-    return replace(known[name], expected_outputs=None, labels=None, display=None)
+    return replace(sample_sets[name], expected_outputs=None, labels=None, display=None)
 
 
 def _new(samples: SampleArrays) -> NewSamples:

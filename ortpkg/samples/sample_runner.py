@@ -1,4 +1,4 @@
-"""Runs a package's samples: are the outputs as expected, how exact, and how long do they take?"""
+"""Run a package's samples: compare outputs, measure errors and latency."""
 
 from __future__ import annotations
 
@@ -35,31 +35,30 @@ _MOST_SHOWN_CHARACTERS = 200
 
 
 class RunnableSession(Protocol):
-    """What the runner needs of a session or pipeline."""
+    """Session or pipeline that the runner can use."""
 
     def run(
         self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
-        """As :meth:`InferenceSession.run`."""
+        """Run the model, like :meth:`InferenceSession.run`."""
 
     def get_inputs(self) -> Any:
-        """What it takes, in order; each has ``name`` and ``shape``."""
+        """Return the inputs, in order; each has ``name`` and ``shape``."""
 
     def get_outputs(self) -> Any:
-        """What it gives, in order; each has ``name``."""
+        """Return the outputs, in order; each has ``name``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleResult:
-    """What came out of one sample.
+    """Result of one sample.
 
     Attributes:
-        index: which sample of the set.
+        index: of the sample in the set.
         shown: the displayed output, as text.
-        label: the right answer as text, or None where there is none.
-        latency_s: of its run; runs that carry several samples are divided by their number.
-        is_expected: whether all outputs are within tolerance; None where the package expects
-            nothing in particular.
+        label: the right answer as text; None if unknown.
+        latency_s: time of its run, divided by the number of samples in the run.
+        is_expected: True if all outputs are within tolerance; None if the package expects nothing.
     """
 
     index: int
@@ -70,7 +69,7 @@ class SampleResult:
 
     @property
     def is_right(self) -> bool | None:
-        """Whether what is displayed is the right answer; None where no answer is known."""
+        """True if the displayed output is the right answer; None if no answer is known."""
         return None if self.label is None else self.shown == self.label
 
 
@@ -79,15 +78,14 @@ class SampleReport:
     """Results of running a sample set.
 
     Attributes:
-        sample_set: what was run.
+        sample_set: the set.
         results: one per sample, in order.
-        errors: output → the largest absolute difference from what the package expects.
+        errors: output → the largest absolute difference from the expected one.
         tolerances: output → the tolerance that was applied.
-        task: what came of comparing answers, where these decide for an output; None where none do.
-        are_others_expected: whether all other outputs are within tolerance; None where there are
-            none.
-        outputs: output → what came out, samples along the leading axis (a list where their shapes
-            differ); nothing unless it was asked for.
+        task: result of comparing answers, if these decide for an output; None otherwise.
+        are_others_expected: True if all other outputs are within tolerance; None if there are none.
+        outputs: output → actual values, samples along the leading axis (a list if their shapes
+            differ); empty unless requested.
     """
 
     sample_set: SampleSet
@@ -100,10 +98,10 @@ class SampleReport:
 
     @property
     def matches(self) -> bool | None:
-        """Whether every output is what the package expects.
+        """True if every output is as the package expects.
 
-        Where answers decide, as many of these may be other ones as the package says. None where it
-        expects nothing in particular.
+        If answers decide, as many of them may differ as the package allows. None if the package
+        expects nothing.
         """
         if self.task is not None:
             return self.task.is_within is not False and self.are_others_expected is not False
@@ -112,17 +110,17 @@ class SampleReport:
 
     @property
     def labelled(self) -> int:
-        """How many samples have a right answer."""
+        """Number of samples with a right answer."""
         return sum(result.label is not None for result in self.results)
 
     @property
     def right(self) -> int:
-        """How many of those were answered rightly."""
+        """Number of samples that were answered rightly."""
         return sum(result.is_right is True for result in self.results)
 
     @property
     def median_latency_s(self) -> float:
-        """Of one sample, in seconds; 0 where there were none."""
+        """Median latency of one sample, in seconds; 0 without samples."""
         return (
             float(np.median([result.latency_s for result in self.results])) if self.results else 0.0
         )
@@ -137,21 +135,21 @@ def run_samples(
     run_options: Any = None,
     keep_outputs: bool = False,
 ) -> SampleReport:
-    """Runs every sample of ``sample_set``: one at a time, or as many as the model's batch takes.
+    """Run every sample of ``sample_set``: one at a time, or as many as the model's batch holds.
 
     Args:
-        session: what is run.
-        sample_set: on what.
-        variant: whose tolerances apply.
-        precision: that the variant computes in, for outputs that no tolerance is stated for.
-        run_options: their ``timeout_s`` holds for all samples together, and a first run that is not
-            counted. Pass :class:`SharedRunOptions` where several sets share it.
+        session: runs the samples.
+        sample_set: the samples.
+        variant: the variant whose tolerances apply.
+        precision: in which the variant computes, for outputs without a stated tolerance.
+        run_options: their ``timeout_s`` applies to all samples together, and to a first run that is
+            not counted. Pass :class:`SharedRunOptions` to share it between several sets.
         keep_outputs: return the outputs too.
 
     Raises:
         PackageError: a file of the samples cannot be read.
         PackageFormatError: the samples do not fit together, or not the model.
-        LimitExceededError: the samples take longer than they may.
+        LimitExceededError: the samples take longer than allowed.
         SessionError: a run failed.
     """
     limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
@@ -162,12 +160,12 @@ def run_samples(
     judge = _Judge(sample_set, names, expected, count, variant, precision)
 
     results: list[SampleResult] = []
-    kept: dict[str, list[Any]] = {name: [] for name in names}
+    kept_values: dict[str, list[Any]] = {name: [] for name in names}
     is_batched = sample_set.batch_axis is not None
     with limits.whole_time():
         first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
         if first is not None:
-            # a first run lays out memory; it is not what later runs take
+            # the first run allocates memory and is slower than later ones
             session.run(None, first, limits)
         for indices, feed in _feeds(session, sample_set, inputs, count):
             limits.check()
@@ -175,24 +173,24 @@ def run_samples(
             outputs = dict(zip(names, session.run(None, feed, limits), strict=True))
             latency_s = (time.perf_counter() - start) / len(indices)
             rows = next((len(array) for array in feed.values()), 0) if is_batched else None
-            for place, index in enumerate(indices):
-                own = {
-                    name: _one(name, value, place, sample_set, rows)
+            for position, index in enumerate(indices):
+                sample_outputs = {
+                    name: _one(name, value, position, sample_set, rows)
                     for name, value in outputs.items()
                 }
                 for name in names:
                     if keep_outputs or (judge.task is not None and name == judge.task.output):
-                        kept[name].append(own[name])
-                results.append(judge.result(index, own, latency_s))
+                        kept_values[name].append(sample_outputs[name])
+                results.append(judge.result(index, sample_outputs, latency_s))
     return SampleReport(
         sample_set=sample_set,
         results=tuple(results),
         errors=judge.errors,
         tolerances=judge.tolerances,
-        task=judge.task_result(kept),
+        task=judge.task_result(kept_values),
         are_others_expected=judge.are_others_expected,
         outputs=(
-            {name: _joined(values, sample_set) for name, values in kept.items()}
+            {name: _joined(values, sample_set) for name, values in kept_values.items()}
             if keep_outputs
             else {}
         ),
@@ -200,23 +198,26 @@ def run_samples(
 
 
 def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
-    """Outputs of the caller's own run as ``sample_set`` displays its samples: a text per sample."""
+    """Return the displayed text of each sample in outputs of the caller's own run.
+
+    ``sample_set`` decides how outputs are displayed.
+    """
     presenter = _Presenter(sample_set, list(outputs))
     if sample_set.batch_axis is None:
         return [presenter.text(outputs)]
     count = min(len(np.atleast_1d(value)) for value in outputs.values())
     return [
         presenter.text(
-            {name: _one(name, value, place, sample_set) for name, value in outputs.items()}
+            {name: _one(name, value, position, sample_set) for name, value in outputs.items()}
         )
-        for place in range(count)
+        for position in range(count)
     ]
 
 
 def _read(path: Path) -> dict[str, Array]:
     try:
         return read_npz(path)
-    except UsageError as error:  # it is the package's file, not the caller's
+    except UsageError as error:  # the file belongs to the package, not to the caller
         raise PackageError(f"samples: {error}", path=path) from error
 
 
@@ -227,7 +228,7 @@ def _misfit(sample_set: SampleSet, message: str, path: Path | None = None) -> Pa
 
 
 def _expected(sample_set: SampleSet, names: list[str]) -> dict[str, Array]:
-    """The outputs that the package expects; nothing where it expects nothing in particular."""
+    """Return the outputs that the package expects; {} if it expects nothing."""
     expected = _read(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     for name in expected:
         if name not in names:
@@ -249,7 +250,7 @@ def _sample_count(
         raise _misfit(
             sample_set,
             "with batch_axis 0, inputs and outputs must have one leading axis of the same length; "
-            f"lengths here: {', '.join(sorted(str(each) for each in lengths)) or 'none'}",
+            f"lengths here: {', '.join(sorted(str(length) for length in lengths)) or 'none'}",
         )
     return int(next(iter(lengths)) or 0)
 
@@ -272,7 +273,7 @@ def _labels(sample_set: SampleSet, count: int) -> Array | None:
 def _feeds(
     session: RunnableSession, sample_set: SampleSet, inputs: Mapping[str, Array], count: int
 ) -> Iterator[tuple[list[int], dict[str, Array]]]:
-    """Sample indices with the feed that carries them.
+    """Yield sample indices with the feed that carries them.
 
     A last, incomplete batch repeats its last sample.
     """
@@ -280,7 +281,7 @@ def _feeds(
         yield [0], dict(inputs)
         return
     fixed = [argument.shape[0] for argument in session.get_inputs() if argument.shape]
-    size = max((each for each in fixed if isinstance(each, int) and each > 0), default=1)
+    size = max((length for length in fixed if isinstance(length, int) and length > 0), default=1)
     for start in range(0, count, size):
         indices = list(range(start, min(start + size, count)))
         padded = indices + [indices[-1]] * (size - len(indices))
@@ -288,10 +289,10 @@ def _feeds(
 
 
 def _one(name: str, value: Any, index: int, sample_set: SampleSet, rows: int | None = None) -> Any:
-    """Sample ``index`` of an output that carries several.
+    """Return sample ``index`` of an output that carries several.
 
-    ``rows``: how many the run was fed, where that is known; another number of entries are not
-    samples, e.g. things that a detector found.
+    ``rows`` is the number of samples in the feed, if known; another number of entries are not
+    samples, e.g. objects that a detector found.
     """
     if sample_set.batch_axis is None:
         return value
@@ -322,7 +323,7 @@ def _joined(values: list[Any], sample_set: SampleSet) -> Any:
 
 
 class _Judge:
-    """Compares what comes out of each sample with what the package expects of it."""
+    """Comparison of each sample's outputs with the expected ones."""
 
     def __init__(
         self,
@@ -348,7 +349,7 @@ class _Judge:
         self._presenter = _Presenter(sample_set, names)
 
     def result(self, index: int, outputs: Mapping[str, Any], latency_s: float) -> SampleResult:
-        """What came out of sample ``index``, whose own outputs these are."""
+        """Return the result of sample ``index`` from its own outputs."""
         expected = {
             name: _one(name, value, index, self._sample_set)
             for name, value in self._expected.items()
@@ -376,7 +377,7 @@ class _Judge:
         )
 
     def _has_same_answer(self, outputs: Mapping[str, Any], expected: Mapping[str, Array]) -> bool:
-        """Compare one sample's answer; the order of neighbours takes all samples together."""
+        """Compare one sample's answer; the order of neighbours needs all samples together."""
         assert self.task is not None
         if self.task.kind is TaskKind.NEIGHBOURS:
             return True
@@ -393,7 +394,7 @@ class _Judge:
 
 
 class _Presenter:
-    """Turns outputs and labels into text, as the samples' ``display`` says."""
+    """Conversion of outputs and labels to text, according to the samples' ``display``."""
 
     def __init__(self, sample_set: SampleSet, output_names: list[str]) -> None:
         self._display = sample_set.display or Display(
@@ -410,7 +411,7 @@ class _Presenter:
             self._vocabulary = read_document(self._display.vocabulary)
 
     def text(self, outputs: Mapping[str, Any]) -> str:
-        """An output in words, as ``display`` says: a class, a text, or its first numbers."""
+        """Return an output as text: a class, a text, or its first numbers."""
         value = outputs[self._display.output]
         if not isinstance(value, np.ndarray | np.generic):
             return repr(value)[:_MOST_SHOWN_CHARACTERS]
@@ -423,14 +424,16 @@ class _Presenter:
                 str(word) if value.dtype.kind in "OU" else self._word(int(word)) for word in words
             )
         flat = value.ravel()[:_MOST_SHOWN_VALUES]
-        shown = ", ".join(f"{each:.4g}" if value.dtype.kind in "fc" else str(each) for each in flat)
+        shown = ", ".join(
+            f"{number:.4g}" if value.dtype.kind in "fc" else str(number) for number in flat
+        )
         return (
             f"[{shown}{', ...' if value.size > _MOST_SHOWN_VALUES else ''}] {value.dtype}"
             f" {list(value.shape)}"
         )
 
     def _class_text(self, value: Array) -> str:
-        """The most likely class; one whole number or text is the class itself."""
+        """Return the most likely class; a single whole number or text is the class itself."""
         if value.size == 1 and value.dtype.kind in "OU":
             return str(value.item())
         if value.size == 1 and value.dtype.kind in "iu":
@@ -438,7 +441,7 @@ class _Presenter:
         return self._class_name(int(np.argmax(value)))
 
     def label(self, label: Any) -> str:
-        """A label in words: the class of that number, or the label itself."""
+        """Return a label as text: the class of that number, or the label itself."""
         if self._display.kind is DisplayKind.CLASS and np.asarray(label).dtype.kind in "iu":
             return self._class_name(int(label))
         return str(label)

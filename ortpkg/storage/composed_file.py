@@ -1,7 +1,4 @@
-"""A file that is to be made of given bytes and of ranges of other files.
-
-It is never whole in memory.
-"""
+"""File content composed of given bytes and of ranges of other files, never whole in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _MOST_ZEROS = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """``nbytes`` bytes of a regular file, from ``offset`` on."""
+    """Range of ``nbytes`` bytes of a regular file, beginning at ``offset``."""
 
     path: Path
     offset: int
@@ -29,7 +26,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """A segment of zero bytes, ``nbytes`` of them."""
+    """Segment of ``nbytes`` zero bytes."""
 
     nbytes: int
 
@@ -39,32 +36,35 @@ Segment = bytes | FileRange | Zeros
 
 @dataclass(frozen=True)
 class ComposedFile:
-    """The content of a file, as segments one after another."""
+    """Content of a file, as segments one after another."""
 
     segments: tuple[Segment, ...]
 
     @classmethod
     def copy_of(cls, path: Path) -> ComposedFile:
-        """The content that the file at ``path`` has now."""
+        """Return the content that the file at ``path`` has now."""
         return cls((FileRange(path, 0, path.stat().st_size),))
 
     @cached_property
     def nbytes(self) -> int:
-        """How long the file will be."""
-        return sum(len(each) if isinstance(each, bytes) else each.nbytes for each in self.segments)
+        """Size of the file in bytes."""
+        return sum(
+            len(segment) if isinstance(segment, bytes) else segment.nbytes
+            for segment in self.segments
+        )
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Readable]:
-        """The content as a stream.
+        """Open the content as a stream.
 
-        While it is read: AuthoringError where a file is no regular one, or too short.
+        Reading raises AuthoringError if a file is not a regular one, or too short.
         """
         with contextlib.ExitStack() as opened:
             yield _SegmentReader(self.segments, opened)
 
 
 class _SegmentReader:
-    """Reads segments in turn; each file is opened once."""
+    """Stream over segments; each file is opened once."""
 
     def __init__(self, segments: tuple[Segment, ...], opened: contextlib.ExitStack) -> None:
         self._segments = segments
@@ -74,7 +74,7 @@ class _SegmentReader:
         self._done = 0  # bytes of the current segment
 
     def read(self, nbytes: int, /) -> bytes:
-        """Up to ``nbytes`` bytes; none at the end."""
+        """Return up to ``nbytes`` bytes; b"" at the end."""
         while self._index < len(self._segments):
             chunk = self._read_segment(self._segments[self._index], nbytes)
             if chunk:
@@ -86,12 +86,12 @@ class _SegmentReader:
     def _read_segment(self, segment: Segment, nbytes: int) -> bytes:
         if isinstance(segment, bytes):
             return segment[self._done : self._done + nbytes]
-        wanted = min(nbytes, segment.nbytes - self._done)
-        if isinstance(segment, Zeros) or wanted == 0:
-            return bytes(min(wanted, _MOST_ZEROS))
+        count = min(nbytes, segment.nbytes - self._done)
+        if isinstance(segment, Zeros) or count == 0:
+            return bytes(min(count, _MOST_ZEROS))
         file = self._file(segment.path)
         file.seek(segment.offset + self._done)
-        chunk = file.read(wanted)
+        chunk = file.read(count)
         if not chunk:
             raise AuthoringError(
                 f"{quoted(segment.path)} became shorter while it was being read; try again"

@@ -1,9 +1,9 @@
-"""Digests of files that were hashed before, so that the second session reads nothing twice.
+"""Cache of file digests, so that a second session does not read files again.
 
-Keyed by what the file system says of a file (device, inode, size, times of change); those of a
-package's files are kept together, those of other files each by its path. Whoever can write the
-cache can write the package's digests too, so it is trusted as far as they are; ``ortpkg verify``
-never asks it. A damaged or missing cache is as good as an empty one.
+Keys are data of the file system (device, inode, size, times of change); those of a package's files
+are kept together, those of other files each by its path. Whoever can write the cache can write the
+package's digests too, so it is trusted as far as they are; ``ortpkg verify`` never uses it. A
+damaged or missing cache counts as an empty one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _MOST_NAMES = 100
 _MOST_PACKAGES = 200
 _KIND_OF_FILES = "file_digests"
 _MOST_SINGLE_FILES = 1000
-#: Less is hashed faster than a remembered digest is found.
+#: Smaller files are hashed faster than a cached digest is found.
 _LEAST_REMEMBERED_NBYTES = 8 << 20
 
 
 class DigestCache:
-    """The digests of one package's files; :meth:`write` keeps what was added."""
+    """Digests of one package's files; :meth:`write` stores added ones."""
 
     def __init__(self, root: Path) -> None:
         self._key = {"root": str(root)}
@@ -41,47 +41,46 @@ class DigestCache:
         self._is_changed = False
 
     def digest(self, file: str, stamp: FileStamp) -> FileDigest | None:
-        """The digest of ``file`` while it has ``stamp``; None where that is not known."""
+        """Return the digest of ``file`` if it has ``stamp``; None if unknown."""
         match self._files.get(file):
             case [*identity, str(sha256)] if identity == list(stamp):
                 return FileDigest(sha256=sha256, nbytes=stamp.nbytes)
         return None
 
     def add(self, file: str, hashed: HashedFile, started_ns: int) -> None:
-        """Remembers a digest, unless the file was too young when hashing began, or changed since.
+        """Add a digest, unless the file was too young when hashing began, or has changed since.
 
-        ``time.time_ns`` tells when that was.
-
-        A file from the future counts as young.
+        ``started_ns`` is the ``time.time_ns`` at which hashing began. A file with a time in the
+        future counts as young.
         """
         stamp = hashed.stamp
         if stamp is None or not stamp.is_settled(started_ns):
             return
-        self._files.pop(file, None)  # the newest stand last, and are kept the longest
+        self._files.pop(file, None)  # the newest are last, and are kept the longest
         self._files[file] = [*stamp, hashed.digest.sha256]
         self._is_changed = True
 
     def needs(self, sha256: str) -> tuple[str, ...] | None:
-        """The files that the model with this digest names, relative to its folder.
+        """Return the files that the model with this digest names, relative to its folder.
 
-        None where that is not known.
+        Return None if unknown.
         """
-        found = self._needs.get(sha256)
-        if isinstance(found, list) and all(isinstance(name, str) for name in found):
-            return tuple(found)
+        names = self._needs.get(sha256)
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
         return None
 
     def add_needs(self, sha256: str, names: Sequence[str]) -> None:
-        """Remembers which files a model names."""
+        """Add the names of the files that a model needs."""
         if len(names) <= _MOST_NAMES:
             self._needs[sha256] = list(names)
             self._is_changed = True
 
     def write(self) -> None:
-        """Keeps what was added; where the cache cannot be written, nothing happens."""
+        """Store added digests; ignore a cache that cannot be written."""
         if not self._is_changed:
             return
-        # Pairs rather than objects, whose order a fact does not keep.
+        # Pairs rather than objects: a fact does not keep the order of keys.
         files = list(self._files.items())[-_MOST_FILES:]
         needs = list(self._needs.items())[-_MOST_MODELS:]
         write_fact(_KIND, self._key, {"files": files, "needs": needs}, keep=_MOST_PACKAGES)
@@ -89,9 +88,9 @@ class DigestCache:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, remembered while it stays.
+    """Return the SHA-256 of a file, cached as long as the file stays the same.
 
-    "" where it is none that can be read, or changes meanwhile.
+    Return "" for an unreadable file, or one that changes meanwhile.
     """
     stamp = file_stamp(path)
     if stamp is None or not path.is_file():
@@ -109,23 +108,24 @@ def file_sha256(path: Path) -> str:
 
 
 def content_sha256(path: Path) -> str:
-    """SHA-256 of the bytes of a file that nobody writes to, remembered while it stays.
+    """Return the SHA-256 of a file that nobody writes to, cached as long as it stays the same.
 
-    Its times may change meanwhile, as those of a file that gets another name do.
+    Its times may change meanwhile, e.g. when the file gets another name.
 
-    OSError where it cannot be read.
+    Raises:
+        OSError: the file cannot be read.
     """
     stamp = FileStamp.of(path.lstat())
     return remembered_sha256(path, stamp, lambda: hash_file(path).sha256)
 
 
 def remembered_sha256(path: Path, stamp: FileStamp, compute: Callable[[], str]) -> str:
-    """The SHA-256 of the file with that ``stamp``: asked of ``compute`` once, while it stays."""
+    """Return the SHA-256 of the file with that ``stamp``, calling ``compute`` only once."""
     is_remembered = stamp.nbytes >= _LEAST_REMEMBERED_NBYTES and stamp.is_settled()
     key = {"path": str(path), "stamp": list(stamp)}
-    known = read_fact(_KIND_OF_FILES, key) if is_remembered else None
-    if isinstance(known, str):
-        return known
+    cached = read_fact(_KIND_OF_FILES, key) if is_remembered else None
+    if isinstance(cached, str):
+        return cached
     digest = compute()
     if is_remembered and file_stamp(path) == stamp:
         write_fact(_KIND_OF_FILES, key, digest, keep=_MOST_SINGLE_FILES)
@@ -133,7 +133,7 @@ def remembered_sha256(path: Path, stamp: FileStamp, compute: Callable[[], str]) 
 
 
 def now_ns() -> int:
-    """The time to compare a file's time of change with."""
+    """Return the time to compare a file's time of change with."""
     return time.time_ns()
 
 

@@ -1,9 +1,8 @@
-"""Facts about this machine that are dear to find out, kept between processes.
+"""Cache of facts about this machine that are expensive to find out, kept between processes.
 
-One small JSON file per fact under the cache directory. A fact is stored with the whole key that it
-depends on, and is read back only where that key is equal, so that a new driver or library version
-is a miss and never a stale answer. The cache may vanish or be damaged at any time: then it is as if
-it had never been there.
+Each fact is a small JSON file in the cache directory. It is stored with the whole key that it
+depends on, and is read back only for an equal key, so that a new driver or library version is a
+miss and never a stale answer. The cache may vanish or be damaged at any time; that is a miss, too.
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ from ortpkg.storage.file_replacement import replace_file
 
 _SCHEMA_VERSION = 1
 _MOST_BYTES = 1 << 20
-#: A temporary file of this age was left by a process that was killed: a fact is written in an
-#: instant.
+#: A temporary file of this age was left by a killed process: writing a fact takes an instant.
 _OLD_S = 600.0
 
 Key = Mapping[str, object]
 
 
 def read_fact(kind: str, key: Key) -> Any:
-    """The stored value (JSON, never null) for exactly ``key``.
+    """Return the stored value (JSON, never null) for exactly ``key``.
 
-    None where there is none that can be trusted.
+    Return None if there is none that can be trusted.
     """
     try:
         with _fact_path(kind, key).open("rb") as file:
@@ -48,12 +46,10 @@ def read_fact(kind: str, key: Key) -> Any:
 
 
 def write_fact(kind: str, key: Key, value: Any, *, keep: int | None = None) -> None:
-    """Stores a JSON value for ``key`` in one step.
+    """Store a JSON value for ``key`` in one step, if the directory can be written.
 
-    Where the directory cannot be written, nothing is stored.
-
-    Clears what processes that were killed meanwhile have left. ``keep``: of this kind, no more
-    facts stay than so many, those that were written last.
+    Leftovers of killed processes are removed, too. Of this kind only the ``keep`` facts written
+    last are kept; None keeps all.
     """
     path = _fact_path(kind, key)
     text = json.dumps(
@@ -62,24 +58,24 @@ def write_fact(kind: str, key: Key, value: Any, *, keep: int | None = None) -> N
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, lambda file: file.write(text.encode()), mode=0o600, is_durable=False)
-    _clear_left(path.parent)
+    _remove_leftovers(path.parent)
     if keep is not None:
         prune_facts(kind, keep=keep)
 
 
-def _clear_left(directory: Path) -> None:
+def _remove_leftovers(directory: Path) -> None:
     try:
-        for left in directory.glob(".*.json.*"):
-            if time.time() - left.stat().st_mtime > _OLD_S:
-                left.unlink(missing_ok=True)
-    except OSError:  # another process clears it, or the directory is gone
+        for leftover in directory.glob(".*.json.*"):
+            if time.time() - leftover.stat().st_mtime > _OLD_S:
+                leftover.unlink(missing_ok=True)
+    except OSError:  # another process removes them, or the directory is gone
         return
 
 
 def prune_facts(kind: str, *, keep: int) -> None:
-    """Deletes all but the ``keep`` facts of ``kind`` that were written last.
+    """Delete all but the ``keep`` facts of ``kind`` that were written last.
 
-    ``kind`` may be a pattern, as ``refusal_*``.
+    ``kind`` may be a pattern, such as ``refusal_*``.
     """
     try:
         facts = [
@@ -93,7 +89,7 @@ def prune_facts(kind: str, *, keep: int) -> None:
 
 
 def _fact_path(kind: str, key: Key) -> Path:
-    # The file holds its whole key, so that two keys of one name cost no more than to ask again.
+    # The file holds its whole key, so a collision of names is only a miss.
     text = json.dumps(key, sort_keys=True).encode()
     return (
         cache_directory() / "facts" / f"{kind}-{zlib.crc32(text):08x}{zlib.adler32(text):08x}.json"

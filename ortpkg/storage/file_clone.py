@@ -1,4 +1,4 @@
-"""A copy of a file that shares the original's blocks until one of both changes (reflink)."""
+"""Copy a file so that it shares the original's blocks until one of both changes (reflink)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ _FICLONE = 0x40049409  # linux/fs.h: _IOW(0x94, 9, int)
 
 
 def clone_file(source: Path, target: Path) -> None:
-    """Makes ``target`` a durable copy of ``source`` that shares its blocks on the disk.
+    """Make ``target`` a durable copy of ``source`` that shares its blocks on the disk.
 
-    Only Linux does that, on Btrfs, XFS, bcachefs, and on what hands it on to one of these
-    (overlayfs, NFS 4.2). OSError where the file system cannot, or the two lie on different ones,
-    and FileExistsError where there is a file; then nothing new is there.
+    Only Linux can, on Btrfs, XFS, bcachefs, and on file systems that delegate to one of these
+    (overlayfs, NFS 4.2).
+
+    Raises:
+        OSError: the file system cannot, or the two lie on different ones; nothing new is left.
+        FileExistsError: ``target`` exists.
     """
     if sys.platform != "linux":
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(target))

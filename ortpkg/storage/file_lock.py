@@ -1,4 +1,4 @@
-"""Files that one process at a time holds; the system frees them where their holder is killed."""
+"""Lock files that one process at a time holds; the system frees them if their holder is killed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _INTERVAL_S = 0.05
 def hold_lock(
     path: Path, *, timeout_s: float = 0.0, while_waiting: Callable[[float], object] | None = None
 ) -> Iterator[None]:
-    """Holds the lock file at ``path``, which is made if need be.
+    """Hold the lock file at ``path``, which is created if it is missing.
 
     Args:
         path: the file.
-        timeout_s: how long to wait for another holder; 0: not at all.
-        while_waiting: told again and again for how many seconds it has waited, the first time with
-            0; what it raises ends the wait.
+        timeout_s: how long to wait for another holder; 0 for not at all.
+        while_waiting: called again and again with the seconds waited so far, the first time with 0;
+            an exception ends the wait.
 
     Raises:
-        TimeoutError: another one held it all the time.
+        TimeoutError: another process held it all the time.
         OSError: it cannot be locked (on a file system without locks, for example).
     """
     import filelock  # only what changes files pays for it
@@ -51,7 +51,7 @@ def hold_lock(
 
 
 def is_unlocked(path: Path) -> bool:
-    """Whether nobody holds the lock file at ``path`` now; False where that cannot be told."""
+    """Return True if nobody holds the lock file at ``path`` now; False if unknown."""
     try:
         with hold_lock(path):
             return True

@@ -1,6 +1,6 @@
-"""The ways that authoring changes a disk, a method each, so that a test can fail or kill at any.
+"""Operations by which authoring changes a disk, a method each, so that tests can fail any of them.
 
-They work on Linux, macOS and Windows. Where systems differ, the method says so.
+They work on Linux, macOS and Windows. If systems differ, the method says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ortpkg.storage.hashing import FileDigest, Progress
 
 CHUNK_NBYTES = 4 * 1024 * 1024
-#: What a file system without reflinks or hard links, or between two file systems, answers with.
+#: Errors of file systems without reflinks or hard links, or between two file systems.
 CANNOT_CLONE = frozenset(
     {
         errno.ENOTSUP,
@@ -44,9 +44,10 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 
 def open_unlinked(path: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
-    """Opens a plain file that lies at ``path`` itself, or makes one where ``mode`` does.
+    """Open a regular file at ``path`` itself, or create one if ``mode`` does.
 
-    OSError for a link, which would lead elsewhere, and for a pipe, which would be waited for.
+    Raises:
+        OSError: there is a link, which would lead elsewhere, or a pipe, which would block.
     """
     file: Any = open(path, mode, buffering=0 if mode == "ab" else -1, opener=_unlinked)  # noqa: SIM115 - the caller's
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -62,25 +63,25 @@ def _unlinked(path: str, flags: int) -> int:
 
 
 class Readable(Protocol):
-    """What is copied from."""
+    """Stream that is copied from."""
 
     def read(self, nbytes: int, /) -> bytes:
-        """The next bytes, at most ``nbytes``; none at the end."""
+        """Return the next bytes, at most ``nbytes``; b"" at the end."""
 
 
 class FileOperations:
     """Changes to a disk.
 
-    Each announces itself through :meth:`before`, which tests override to fail there.
+    Each calls :meth:`before` first, which tests override to fail there.
 
     Attributes:
-        are_real: whether what is announced happens; False for a rehearsal.
+        are_real: True if announced changes happen; False for a rehearsal.
     """
 
     are_real = True
 
     def before(self, operation: str, path: Path) -> None:
-        """Called before each operation on ``path``; whatever it raises prevents the operation."""
+        """Called before each operation on ``path``; an exception prevents the operation."""
 
     def announce(self, files: PlannedFiles) -> None:
         """Called before the first operation of a change that is planned and checked.
@@ -89,20 +90,21 @@ class FileOperations:
         """
 
     def free_nbytes(self, directory: Path) -> int:
-        """Free space on the disk that holds ``directory``."""
+        """Return the free space on the disk that holds ``directory``, in bytes."""
         import shutil  # with it come four compressors, which take longer than to open a package
 
         return shutil.disk_usage(directory).free
 
     def make_directory(self, path: Path) -> None:
-        """Makes a directory whose parent exists; one that is there already is fine."""
+        """Create a directory whose parent exists; an existing one is fine."""
         self.before("make_directory", path)
         path.mkdir(exist_ok=True)
 
     def write_file(self, path: Path, content: bytes) -> None:
-        """Writes a new file and makes it durable.
+        """Write a new file and make it durable.
 
-        FileExistsError where there is one: no live file is overwritten.
+        Raises:
+            FileExistsError: it exists: no live file is overwritten.
         """
         self.before("create", path)
         with self.new_file(path) as target:
@@ -111,10 +113,11 @@ class FileOperations:
     def copy_file(
         self, source: Path, target: Path, *, name: str, progress: Progress | None = None
     ) -> FileDigest:
-        """Copies a regular file to a new, durable one in chunks, hashing what is written.
+        """Copy a regular file to a new, durable one in chunks; return the digest written.
 
-        AuthoringError where ``source`` is a symbolic link or no regular file, or becomes one
-        meanwhile.
+        Raises:
+            AuthoringError: ``source`` is a symbolic link or not a regular file, or becomes one
+                meanwhile.
         """
         with open_regular(source) as (stream, nbytes):
             return self.copy_stream(stream, target, nbytes=nbytes, name=name, progress=progress)
@@ -128,7 +131,7 @@ class FileOperations:
         name: str,
         progress: Progress | None = None,
     ) -> FileDigest:
-        """As :meth:`copy_file`, from an open stream of about ``nbytes``."""
+        """Copy like :meth:`copy_file`, from an open stream of about ``nbytes``."""
         from ortpkg.storage.hashing import Sha256Stream  # who copies nothing needs no OpenSSL
 
         hashing = Sha256Stream()
@@ -142,7 +145,7 @@ class FileOperations:
 
     @contextlib.contextmanager
     def new_file(self, path: Path) -> Iterator[NewFile]:
-        """A new file to write piece by piece; durable when the context is left without an error."""
+        """Open a new file to write piece by piece; it is durable after an exit without error."""
         self.before("create", path)
         with path.open("x+b") as target:
             yield NewFile(self, target, path)
@@ -150,9 +153,9 @@ class FileOperations:
 
     @contextlib.contextmanager
     def longer_file(self, path: Path) -> Iterator[NewFile]:
-        """A file that is there, to write more of at its end; durable as a new one.
+        """Open an existing file to append to; it is durable after an exit without error.
 
-        What was written is put on the disk while the rest is yet to come.
+        Data is put on the disk while more is written.
         """
         self.before("extend", path)
         with open_unlinked(path, "r+b") as target, WriteBehind(target.fileno()) as write_behind:
@@ -162,31 +165,31 @@ class FileOperations:
             self._fsync(target, path)
 
     def make_empty(self, path: Path) -> None:
-        """Makes an empty file, or takes all bytes from one that nobody else reads; not durable."""
+        """Create an empty file, or truncate one that nobody else reads; not durable."""
         self.before("truncate", path)
         open_unlinked(path, "wb").close()
 
     def append_line(self, path: Path, line: bytes) -> None:
-        """Adds a short line to a file, which is made if need be, in one write; not durable."""
+        """Append a short line to a file, which is created if missing, in one write; not durable."""
         self.before("append", path)
         with open_unlinked(path, "ab") as target:
             target.write(line)
 
     def replace(self, source: Path, target: Path) -> None:
-        """Renames ``source`` to ``target`` atomically.
+        """Rename ``source`` to ``target`` atomically.
 
-        An existing file is replaced, its readers keep theirs.
-
-        Windows refuses while another process (a virus scanner, a reader) holds the target open:
-        tried again for a second.
+        An existing file is replaced; its readers keep the old one. Windows refuses while another
+        process (a virus scanner, a reader) holds the target open: the rename is retried for a
+        second.
         """
         self.before("replace", target)
         rename_over(source, target)
 
     def place(self, source: Path, target: Path) -> None:
-        """Renames a folder that holds something to a free name, atomically.
+        """Rename a folder that is not empty to a free name, atomically.
 
-        FileExistsError where something is there: of several that want one name, one gets it.
+        Raises:
+            FileExistsError: something is there: of several that want one name, one gets it.
         """
         self.before("place", target)
         if target.exists():  # an empty folder would be replaced, and Windows says something else
@@ -199,27 +202,31 @@ class FileOperations:
             raise
 
     def link(self, source: Path, target: Path) -> None:
-        """Gives a file a second name. FileExistsError where that is taken."""
+        """Give a file a second name; FileExistsError if that exists."""
         self.before("link", target)
         os.link(source, target)
 
     def clone(self, source: Path, target: Path) -> None:
-        """Makes a durable file of its own that shares the blocks of ``source`` until one changes.
+        """Create a durable file that shares the blocks of ``source`` until one changes.
 
-        OSError where the file system cannot; then nothing is there.
+        Raises:
+            OSError: the file system cannot; nothing new is left.
         """
         self.before("clone", target)
         clone_file(source, target)
 
     def make_read_only(self, path: Path) -> None:
-        """Takes away the permission to write a file, from everybody; all may read it."""
+        """Remove the permission to write a file from everybody; all may read it."""
         self.before("chmod", path)
         path.chmod(_READ_ONLY)
 
     def exchange(self, first: Path, second: Path) -> None:
-        """Gives each of two files or folders on one disk the other's name, in one step.
+        """Exchange the names of two files or folders on one disk, in one step.
 
-        Only Linux and macOS do that. AuthoringError where the system, or its file system, cannot.
+        Only Linux and macOS can.
+
+        Raises:
+            AuthoringError: the system, or its file system, cannot.
         """
         self.before("exchange", second)
         if not exchange_names(first, second):
@@ -228,22 +235,19 @@ class FileOperations:
             )
 
     def unlink(self, path: Path) -> None:
-        """Deletes a file or a symbolic link (never what it points to); none there is fine."""
+        """Delete a file or a symbolic link (never its target); a missing one is fine."""
         self.before("unlink", path)
         if sys.platform == "win32" and path.exists():
             path.chmod(stat.S_IWRITE)  # Windows does not delete read-only files
         path.unlink(missing_ok=True)
 
     def remove_directory(self, path: Path) -> None:
-        """Deletes an empty directory."""
+        """Delete an empty directory."""
         self.before("remove_directory", path)
         path.rmdir()
 
     def remove_tree(self, path: Path) -> None:
-        """Deletes a file, a symbolic link, or a directory with all that it holds.
-
-        It is no error where there is none.
-        """
+        """Delete a file, a symbolic link, or a directory with everything in it, if it exists."""
         if path.is_symlink() or not path.is_dir():
             self.unlink(path)
             return
@@ -259,7 +263,7 @@ class FileOperations:
         self.remove_directory(path)
 
     def fsync_directory(self, path: Path) -> None:
-        """Makes what was created, renamed or deleted in a directory durable.
+        """Make creations, renames and deletions in a directory durable.
 
         Windows has no such call (NTFS keeps its own journal of names), so nothing is done there.
         """
@@ -278,17 +282,17 @@ class FileOperations:
 
 
 class PassingOperations(FileOperations):
-    """For files that live no longer than this process: nothing has to survive a power cut."""
+    """Operations on files that live no longer than this process: nothing is synced."""
 
     def fsync_directory(self, path: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _fsync(self, stream: BinaryIO, path: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def make_parents(base: Path, path: str, operations: FileOperations) -> None:
-    """Makes the folders below ``base`` that ``path`` (relative, with ``/``) lies in, durably."""
+    """Create the parent folders of ``path`` (relative, with ``/``) below ``base``, durably."""
     folder = base
     for name in path.split("/")[:-1]:
         folder /= name
@@ -298,7 +302,7 @@ def make_parents(base: Path, path: str, operations: FileOperations) -> None:
 
 
 class NewFile:
-    """A file that is being written; each write is an operation of its own."""
+    """File that is being written; each write is an operation of its own."""
 
     def __init__(
         self,
@@ -314,30 +318,31 @@ class NewFile:
         self._on_write = on_write
 
     def write(self, content: bytes) -> None:
-        """Writes at the current position."""
+        """Write at the current position."""
         self._operations.before("write", self._path)
         self._stream.write(content)
         if self._on_write is not None:
             self._on_write(len(content))
 
     def write_at(self, offset: int, content: bytes) -> None:
-        """Writes at ``offset``, and goes back to where it was."""
+        """Write at ``offset``, and return to the previous position."""
         position = self._stream.tell()
         self._stream.seek(offset)
         self.write(content)
         self._stream.seek(position)
 
     def tell(self) -> int:
-        """The current position."""
+        """Return the current position."""
         return self._stream.tell()
 
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """Opens a regular file for reading: the stream and its size in bytes.
+    """Open a regular file for reading; yield the stream and its size in bytes.
 
-    AuthoringError for a symbolic link, a folder or a device, and where the file is swapped for one
-    while it is opened.
+    Raises:
+        AuthoringError: it is a symbolic link, a folder or a device, or is exchanged for one while
+            it is opened.
     """
     before = path.lstat()
     if stat.S_ISLNK(before.st_mode):
@@ -356,9 +361,9 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def exchange_names(first: Path, second: Path) -> bool:
-    """Whether the two were exchanged; False where the system cannot, with nothing changed.
+    """Exchange two names; return False if the system cannot, with nothing changed.
 
-    By renameat2 on Linux, renamex_np on macOS; the standard library has neither.
+    Uses renameat2 on Linux, renamex_np on macOS; the standard library has neither.
     """
     import ctypes  # nothing else needs it
 

@@ -1,4 +1,4 @@
-"""Replaces a file in one step: no reader sees half of the new one, the old one keeps its bytes."""
+"""Replace a file in one step: no reader sees half of the new one, and old mappings stay valid."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import BinaryIO
 from ortpkg.errors import ModelFileError, quoted
 
 _MOST_TRIES = 100
-#: So many characters of a name leave room for what is added, whatever they are.
+#: Characters of a name that leave room for the suffix, however many bytes they need.
 _MOST_NAME = 58
 _WINDOWS_ATTEMPTS = 20
 _WINDOWS_PAUSE_S = 0.05
 
 _LEFT = re.compile(r"\..{1,58}\.[0-9a-f]{12}", re.DOTALL)
-#: Whoever still writes a file has written to it within that time.
+#: A file that is still being written is younger than that.
 _LEFT_AGE_S = 24 * 3600.0
 
 Write = Callable[[BinaryIO], object]
@@ -34,17 +34,19 @@ def replace_file(
     is_durable: bool = True,
     mode: int | None = None,
 ) -> None:
-    """Writes a new file and moves it to ``path``; who has the old one mapped keeps its bytes.
+    """Write a new file and move it to ``path``; processes that map the old one keep its bytes.
 
     Args:
         path: where it appears, whole or not at all.
-        write: is handed the file.
-        replaces: whether it takes the place of what is there.
-        is_durable: whether it survives that the machine loses power a moment later.
-        mode: its permissions; left out, those that this process gives new files.
+        write: called with the open file.
+        replaces: False refuses to replace an existing file.
+        is_durable: make it survive a power cut right afterwards.
+        mode: its permissions; None for this process's default.
 
-    Raises OSError (FileExistsError where something is there and stays; on Windows also where
-    someone has mapped what is to be replaced), and what ``write`` raises.
+    Raises:
+        FileExistsError: the file exists and may not be replaced.
+        OSError: it cannot be written; on Windows also if another process maps the old one.
+            Exceptions of ``write`` pass through.
     """
     if not replaces and os.path.lexists(path):
         raise FileExistsError(f"{quoted(path)} exists already")
@@ -52,7 +54,7 @@ def replace_file(
     try:
         with os.fdopen(handle, "wb") as file:
             if mode is not None:
-                temporary.chmod(mode)  # before there is anything in it that others may not read
+                temporary.chmod(mode)  # before it has content that others may not read
             write(file)
             if is_durable:
                 file.flush()
@@ -68,7 +70,7 @@ def replace_file(
 
 
 def write_model_file(path: Path, write: Write, *, replaces: bool = True) -> None:
-    """As :func:`replace_file`; ModelFileError where that is not possible."""
+    """Write a file like :func:`replace_file`; ModelFileError if that is impossible."""
     try:
         replace_file(path, write, replaces=replaces)
     except FileExistsError as error:
@@ -80,10 +82,7 @@ def write_model_file(path: Path, write: Write, *, replaces: bool = True) -> None
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what processes that were killed while they replaced files left in a folder.
-
-    Once it is a day old: nobody writes to it any more.
-    """
+    """Remove temporary files that killed processes left in a folder, once they are a day old."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _LEFT.fullmatch(entry.name) is not None:
@@ -94,12 +93,10 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def rename_over(source: Path, target: Path) -> None:
-    """Renames ``source`` to ``target`` atomically.
+    """Rename ``source`` to ``target`` atomically.
 
-    An existing file is replaced, its readers keep theirs.
-
-    Windows refuses while another process (a virus scanner, a reader) holds the target open: tried
-    again for a second.
+    An existing file is replaced; its readers keep the old one. Windows refuses while another
+    process (a virus scanner, a reader) holds the target open: the rename is retried for a second.
     """
     for _ in range(_WINDOWS_ATTEMPTS if sys.platform == "win32" else 0):
         with contextlib.suppress(PermissionError):
@@ -127,9 +124,9 @@ def _temporary_beside(path: Path) -> tuple[int, Path]:
 
 
 def _place_new(temporary: Path, path: Path) -> None:
-    """Gives the file its name.
+    """Give the file its name.
 
-    A link, unlike a rename, does not take the place of what came there meanwhile.
+    A link, unlike a rename, does not replace a file that appeared meanwhile.
     """
     try:
         os.link(temporary, path)

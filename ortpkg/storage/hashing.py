@@ -1,4 +1,4 @@
-"""SHA-256 of files: streamed, several at a time, in memory that file sizes do not change.
+"""Hash files with SHA-256: streamed, several at a time, in memory independent of file sizes.
 
 hashlib lets other threads run while it hashes, so one thread per core hashes as fast as the machine
 can. A single file is one chain of blocks and stays on one core.
@@ -30,14 +30,12 @@ _NO_FOLLOW = (
 )
 
 Progress = Callable[[str, int, int], None]
-"""Called with (file, bytes done, bytes in total); from several threads where several files are
-read, one at a time.
-"""
+"""Function called with (file, bytes done, bytes in total), by one thread at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDigest:
-    """The SHA-256 and the length of a file's content."""
+    """SHA-256 and length of a file's content."""
 
     sha256: str
     nbytes: int
@@ -45,20 +43,17 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedFile:
-    """A digest and the stamp of the very file that was read.
-
-    No stamp where it was changed meanwhile.
-    """
+    """Digest and stamp of a file that was read; the stamp is None if it changed meanwhile."""
 
     digest: FileDigest
     stamp: FileStamp | None
 
 
 class Sha256Stream:
-    """The digest of what passes by.
+    """Digest of a stream of bytes.
 
     Attributes:
-        nbytes: how much has passed.
+        nbytes: number of bytes so far.
     """
 
     def __init__(self) -> None:
@@ -66,12 +61,12 @@ class Sha256Stream:
         self.nbytes = 0
 
     def update(self, chunk: bytes) -> None:
-        """Takes the next bytes."""
+        """Add the next bytes."""
         self._sha256.update(chunk)
         self.nbytes += len(chunk)
 
     def digest(self) -> FileDigest:
-        """Digest and length of what was taken until now."""
+        """Return digest and length of the bytes so far."""
         return FileDigest(sha256=self._sha256.hexdigest(), nbytes=self.nbytes)
 
 
@@ -79,13 +74,13 @@ class Sha256Stream:
 def hashed_beside(
     update: Callable[[bytes], object], *, nbytes: int
 ) -> Iterator[Callable[[bytes], object]]:
-    """Gives what hashes chunks on a thread, while the caller fetches and writes the next one.
+    """Yield a function that hashes chunks in a thread while the caller fetches and writes the next.
 
-    Everything has been hashed when the context is left, also by an exception.
+    Everything has been hashed on exit, also after an exception.
 
     Args:
-        update: of a hash: what is called by a thread of its own, in order.
-        nbytes: how many there will be; few are hashed at once.
+        update: of a hash; called by a thread of its own, in order.
+        nbytes: expected size; little data is hashed without a thread.
     """
     if nbytes < _LEAST_THREADED_NBYTES:
         yield update
@@ -106,14 +101,15 @@ def hashed_beside(
 
 
 def hash_bytes(content: bytes) -> FileDigest:
-    """The digest that a file with ``content`` has."""
+    """Return the digest of a file with ``content``."""
     return FileDigest(sha256=hashlib.sha256(content).hexdigest(), nbytes=len(content))
 
 
 def hash_file(path: Path, *, name: str = "", progress: Progress | None = None) -> FileDigest:
-    """SHA-256 and size of a regular file.
+    """Return SHA-256 and size of a regular file.
 
-    OSError where it cannot be read, is a link or is no regular file.
+    Raises:
+        OSError: it cannot be read, is a link or not a regular file.
     """
     return hash_file_with_stamp(path, name=name, progress=progress).digest
 
@@ -125,7 +121,7 @@ def hash_file_with_stamp(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> HashedFile:
-    """As :func:`hash_file`, with the file's stamp. ``stop`` ends it early with InterruptedError."""
+    """Hash like :func:`hash_file`, with the stamp; ``stop`` ends it with InterruptedError."""
     sha256, done = hashlib.sha256(), 0
     with open_unfollowed(path) as stream:
         before = FileStamp.of(os.fstat(stream.fileno()))
@@ -145,18 +141,18 @@ def hash_file_with_stamp(
 def hash_files(
     paths: Mapping[str, Path], *, progress: Progress | None = None, threads: int | None = None
 ) -> dict[str, HashedFile | OSError]:
-    """Hashes every file, on all cores; a file that cannot be read gives its error.
-
-    Results come in the order of ``paths``.
+    """Hash every file, on all cores; a file that cannot be read gives its error.
 
     Args:
         paths: name (for results and progress) → file.
-        progress: called from the hashing threads, never by two at once; what it raises ends
-            everything.
-        threads: how many; default: the cores that this process may use.
+        progress: called from the hashing threads, one at a time; an exception ends everything.
+        threads: number of threads; by default the cores that this process may use.
+
+    Returns:
+        Results in the order of ``paths``.
     """
     sizes = {name: _size_of(path) for name, path in paths.items()}
-    # The largest first: none is left to one core at the end while the others idle.
+    # The largest first: otherwise one core may have a large one left while the others idle.
     waiting = deque(sorted(paths, key=lambda name: -sizes[name]))
     results: dict[str, HashedFile | OSError] = {}
     stop = threading.Event()
@@ -184,8 +180,8 @@ def hash_files(
 
 
 def total_nbytes(hashed: Iterable[HashedFile | OSError]) -> int:
-    """How many bytes were read."""
-    return sum(each.digest.nbytes for each in hashed if isinstance(each, HashedFile))
+    """Return the number of bytes that were read."""
+    return sum(result.digest.nbytes for result in hashed if isinstance(result, HashedFile))
 
 
 def _run_threads(work: Callable[[], None], count: int, stop: threading.Event) -> None:
@@ -197,7 +193,7 @@ def _run_threads(work: Callable[[], None], count: int, stop: threading.Event) ->
             for future in futures:
                 future.result()
         finally:
-            stop.set()  # after an error or Ctrl-C the others end at their next chunk
+            stop.set()  # after an error or Ctrl-C the other threads end at their next chunk
 
 
 def _one_at_a_time(progress: Progress | None) -> Progress | None:
@@ -221,13 +217,12 @@ def _size_of(path: Path) -> int:
 
 @contextlib.contextmanager
 def open_unfollowed(path: Path) -> Iterator[io.FileIO]:
-    """Opens without following a link and without waiting for the other end of a pipe.
+    """Open a file without following a link and without waiting for the other end of a pipe.
 
-    OSError for anything but a regular file, judged by what was opened.
+    Raises:
+        OSError: the opened file is not a regular one.
     """
-    if (
-        path.is_symlink()
-    ):  # where there is no O_NOFOLLOW (Windows), a link could only be swapped in after this
+    if path.is_symlink():  # without O_NOFOLLOW (Windows), a link could only appear after this check
         raise OSError("a symbolic link, not a regular file")
     descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

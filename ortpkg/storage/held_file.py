@@ -1,8 +1,8 @@
-"""Files that say by the system's lock on them that their process lives.
+"""Lock files to show that their process is alive.
 
-As :mod:`ortpkg.storage.file_lock`, for who takes no turns and may not spend 30 ms on an import. A
-lock may be a lie (network file systems), so nobody's files depend on one: who finds a file free has
-another reason, too, to believe that its holder is gone.
+Unlike :mod:`ortpkg.storage.file_lock`, this needs no waiting in turn and no import of 30 ms. A lock
+may be wrong (network file systems), so no file depends on one alone: whoever finds a file free must
+have another reason, too, to believe that its holder is gone.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 
 _ATTEMPTS = 50
 _PAUSE_S = 0.01
-#: Far behind all content: a lock of Windows keeps others from reading what is locked.
+#: Far behind all content: a lock on Windows keeps others from reading the locked bytes.
 _LOCKED_BYTE = 0x7FFF_FFFE
-#: What others put there may be a link, or a pipe that waits for its other end.
+#: Others may have put a link there, or a pipe that waits for its other end.
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def hold(descriptor: int) -> bool:
-    """Locks an open file until it is closed; False where that cannot be done here.
+    """Lock an open file until it is closed; return False if that is impossible.
 
-    Waits a moment for who only asks whether it is held.
+    Waits a moment for a process that only checks the lock.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -39,11 +39,11 @@ def hold(descriptor: int) -> bool:
 
 
 def is_held(path: Path) -> bool | None:
-    """Whether a process holds the file at ``path``; None where that cannot be told."""
+    """Return True if a process holds the file at ``path``; None if unknown."""
     try:
         try:
             descriptor = os.open(path, os.O_RDWR | _CAREFUL)
-        except PermissionError:  # of another user
+        except PermissionError:  # a file of another user
             descriptor = os.open(path, os.O_RDONLY | _CAREFUL)
     except FileNotFoundError:
         return False
@@ -63,7 +63,12 @@ def is_held(path: Path) -> bool | None:
 
 
 def _lock(descriptor: int) -> None:
-    """BlockingIOError where another one holds it, OSError where there are no locks."""
+    """Lock a file.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: there are no locks.
+    """
     if sys.platform == "win32":
         import msvcrt
 

@@ -1,4 +1,4 @@
-"""One way to write a file that a caller asked for: whole or not at all."""
+"""Write a file that a caller asked for: whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from ortpkg.storage.file_replacement import replace_file
 
 
 def write_output(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Hands a file to ``write``, which appears at ``path`` when that is done.
+    """Call ``write`` with a file that appears at ``path`` when it is done.
 
-    It has the permissions of the file that it replaces, or those that the process gives new files.
-    A symbolic link is followed; what is no regular file (a device, a pipe) is written to. Raises
-    OSError, and what ``write`` raises; then everything is as it was.
+    It has the permissions of the file that it replaces, or this process's default. A symbolic link
+    is followed; a device or a pipe is written to.
+
+    Raises:
+        OSError: the file cannot be written. Exceptions of ``write`` pass through. Everything is as
+            it was.
     """
     real = Path(os.path.realpath(path))
     try:

@@ -1,12 +1,11 @@
-"""One authoring command at a time per package.
+"""Lock a package, so that one authoring command at a time changes it.
 
-Readers never need it: each commit is one atomic rename.
-
-The lock lies in a directory of the user, named after a hash of the package's real path: a package
-may be read-only, on a network share, or signed, so nothing of it is touched. Two users do not
-exclude each other; for them the commit compares the documents that it replaces with those that it
-read (``transaction.py``). Where the user has no directory that can be written (a container, a
-service), it lies in the one for temporary files.
+Readers never need the lock: each commit is one atomic rename. It lies in a directory of the user,
+named after a hash of the package's real path: a package may be read-only, on a network share, or
+signed, so nothing in it is touched. Two users do not exclude each other; for them the commit
+compares the documents that it replaces with those that it read (``transaction.py``). If the user
+has no writable directory (a container, a service), the lock lies in the directory for temporary
+files.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ortpkg.storage.file_lock import hold_lock
 
 LOCK_TIMEOUT_S = 600.0
 _UNUSED_AFTER_S = 3600.0
-_MOST_REMOVED = 200  # at a time: no command is to wait for this
+_MOST_REMOVED = 200  # at a time, so that no command has to wait for this
 _MOST_HOLDER_NBYTES = 4096
 
 logger = logging.getLogger(__name__)
@@ -40,12 +39,12 @@ logger = logging.getLogger(__name__)
 def lock_package(
     root: Path, *, timeout_s: float = LOCK_TIMEOUT_S, on_wait: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """Holds the package at ``root``, which may not exist yet, against other commands of this user.
+    """Lock the package at ``root``, which may not exist yet, against other commands of this user.
 
     Args:
         root: the package.
         timeout_s: how long to wait for another command.
-        on_wait: told once, in a sentence, what is being waited for; left out, it is logged as a
+        on_wait: called once with a sentence about the other command; by default it is logged as a
             warning.
 
     Raises:
@@ -61,10 +60,10 @@ def lock_package(
             holder = _read_holder(holder_path)
             (on_wait or logger.warning)(f"waiting for {holder}, which is changing {quoted(root)}")
 
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
-            path.touch(mode=0o600)  # so that nobody takes it for an unused one from now on
-            held.enter_context(hold_lock(path, timeout_s=timeout_s, while_waiting=tell))
+            path.touch(mode=0o600)  # so that nobody takes it for an unused one
+            stack.enter_context(hold_lock(path, timeout_s=timeout_s, while_waiting=tell))
         except TimeoutError as error:
             raise _busy(root, _read_holder(holder_path), timeout_s) from error
         except OSError as error:
@@ -77,19 +76,22 @@ def lock_package(
         finally:
             with contextlib.suppress(OSError):
                 holder_path.unlink(missing_ok=True)
-            held.close()
+            stack.close()
             _remove_unused(directory)
 
 
 def locks_directory() -> Path:
-    """Where this user's locks lie: ``locks`` in ``ORTPKG_CACHE_DIR`` or the folder of caches."""
+    """Return the directory of this user's locks: ``locks`` in the directory of caches.
+
+    That is ``ORTPKG_CACHE_DIR``, or the platform's.
+    """
     return cache_directory() / "locks"
 
 
 def _remove_unused(directory: Path) -> None:
-    """Removes locks that nobody has wanted for an hour, as of packages that are gone.
+    """Remove locks that nobody has wanted for an hour, e.g. of packages that are gone.
 
-    One is removed only while it is held here, and only if it is old even then: who wants it has
+    A lock is removed only while it is held here, and only if it is still old: a waiting process has
     touched it first.
     """
     removed = 0
@@ -103,7 +105,7 @@ def _remove_unused(directory: Path) -> None:
             with contextlib.suppress(OSError), hold_lock(path):
                 if _is_unused(path):
                     path.with_suffix(".json").unlink(missing_ok=True)
-                    path.unlink(missing_ok=True)  # an error on Windows, which keeps what is open
+                    path.unlink(missing_ok=True)  # fails on Windows, which keeps open files
                     removed += 1
 
 
@@ -112,9 +114,10 @@ def _is_unused(path: Path) -> bool:
 
 
 def _writable_directory(root: Path) -> Path:
-    """The directory of the user's locks, made if need be.
+    """Return the directory of the user's locks, creating it if needed.
 
-    AuthoringError where there is none that can be written.
+    Raises:
+        AuthoringError: there is none that can be written.
     """
     directory = locks_directory()
     try:
@@ -141,13 +144,13 @@ def _make_writable(directory: Path) -> None:
 
 
 def _temporary_directory() -> Path:
-    """The same for all processes of a user, and for no other user's."""
+    """Return a directory that is the same for all processes of a user, and no other user's."""
     user = str(os.getuid()) if sys.platform != "win32" else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir(), f"ortpkg-locks-{user}")
 
 
 def _check_owner(directory: Path) -> None:
-    """PermissionError where somebody else made the directory, who could exchange what is in it."""
+    """Raise PermissionError if somebody else created the directory and could exchange its files."""
     status = directory.lstat()
     if sys.platform != "win32" and (
         not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid()
@@ -169,7 +172,7 @@ def _busy(root: Path, holder: str, timeout_s: float) -> PackageBusyError:
 
 
 def _write_holder(path: Path) -> None:
-    """Says who holds the lock; only for messages, so that a failure does not matter."""
+    """Record who holds the lock; only for messages, so a failure does not matter."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]]) if sys.argv else "python"
     with contextlib.suppress(OSError):
         path.write_text(

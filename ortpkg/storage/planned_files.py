@@ -1,4 +1,4 @@
-"""What a change would do to files: what a dry run says instead of doing it."""
+"""Files that a change would touch: the result of a dry run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 
 class PlannedFiles(NamedTuple):
-    """The files that a change is about, relative to ``root`` with ``/``.
+    """Files that a change touches, relative to ``root`` with ``/``.
 
     Attributes:
-        root: the package, or the folder of a file that is made.
-        adds: new file → size in bytes; None where only making it tells.
+        root: the package, or the folder of a new file.
+        adds: new file → size in bytes; None if it is known only afterwards.
         changes: files that get other content.
-        removes: files and folders that go.
+        removes: files and folders to be removed.
     """
 
     root: Path
@@ -24,8 +24,8 @@ class PlannedFiles(NamedTuple):
     removes: tuple[str, ...] = ()
 
 
-class Rehearsed(Exception):  # no error: it ends a rehearsal where its change would begin
-    """Raised by :class:`~ortpkg.storage.rehearsal.Rehearsal` where the first file would change."""
+class Rehearsed(Exception):  # not an error: it ends a rehearsal where its change would begin
+    """End of a :class:`~ortpkg.storage.rehearsal.Rehearsal`, where the first file would change."""
 
     def __init__(self, files: PlannedFiles) -> None:
         super().__init__(f"{files.root} would change")

@@ -1,6 +1,6 @@
-"""Dry runs: a command goes as far as its first change, and says what that would do.
+"""Dry runs: run a command up to its first change, and report what that would do.
 
-The one mechanism of all ``--dry-run``: every change of files announces itself to
+All ``--dry-run`` options work like this: every change of files announces itself to
 :meth:`FileOperations.announce <ortpkg.storage.file_operations.FileOperations.announce>` once it is
 planned and checked, and before it begins; a :class:`Rehearsal` in its place ends the command there.
 """
@@ -17,16 +17,16 @@ from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 
 class Rehearsal(FileOperations):
-    """Changes nothing: raises :class:`Rehearsed` where the first change is announced."""
+    """Operations that change nothing: the first announced change raises :class:`Rehearsed`."""
 
     are_real = False
 
     def announce(self, files: PlannedFiles) -> NoReturn:
-        """Ends the command: always raises Rehearsed."""
+        """End the command: always raise Rehearsed."""
         raise Rehearsed(files)
 
     def before(self, operation: str, path: Path) -> NoReturn:
-        """AuthoringError: only tidying up after a command that was stopped is not announced."""
+        """Raise AuthoringError: only tidying up after a stopped command is not announced."""
         raise AuthoringError(
             f"{quoted(path)}: a command that was stopped left something to tidy up ({operation}),"
             " which the next change does first; what comes then cannot be foretold"
@@ -34,12 +34,10 @@ class Rehearsal(FileOperations):
 
 
 def rehearse(change: Callable[[FileOperations], object]) -> PlannedFiles | None:
-    """What ``change`` would do to files, where it passes on the operations that it is given.
+    """Return the files that ``change`` would touch; None if it would change nothing.
 
-    None where it would change nothing.
-
-    ``rehearse(lambda operations: ortpkg.create("p", models, operations=operations))``. What it
-    would refuse is raised as always.
+    ``change`` must pass on the operations that it is given: ``rehearse(lambda operations:
+    ortpkg.create("p", models, operations=operations))``. Errors of the change are raised as always.
     """
     try:
         change(Rehearsal())

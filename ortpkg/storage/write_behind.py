@@ -1,4 +1,4 @@
-"""Puts a long file on the disk while it is being written, so that nobody waits long in the end."""
+"""Put a long file on the disk while it is being written, so that the final sync is short."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _EVERY_NBYTES = 32 * 1024 * 1024
 
 
 class WriteBehind:
-    """Syncs an open file in a thread of its own, each time that much was written.
+    """Background sync of an open file, in a thread, each time that much was written.
 
-    Short files never start one. What a sync fails with is raised by the next call: the system tells
-    it only once.
+    Short files never start one. The error of a failed sync is raised by the next call, as the
+    system reports it only once.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -23,19 +23,19 @@ class WriteBehind:
         self._errors: list[OSError] = []
 
     def wrote(self, nbytes: int) -> None:
-        """Counts a write of so many bytes; after many of them, has them put on the disk."""
+        """Count a write of so many bytes, and start a sync if there were many."""
         self._unsynced_nbytes += nbytes
         if self._unsynced_nbytes < _EVERY_NBYTES:
             return
         if self._thread is not None and self._thread.is_alive():
-            return  # the disk is slower than what writes: the system makes that wait
+            return  # the disk is slower than the writer: the system makes the writer wait
         self.finish()
         self._unsynced_nbytes = 0
         self._thread = threading.Thread(target=self._sync, name="ortpkg-sync", daemon=True)
         self._thread.start()
 
     def finish(self) -> None:
-        """Waits for a sync that is under way. OSError where one failed."""
+        """Wait for a running sync; OSError if one failed."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

@@ -60,7 +60,7 @@ class _PolicyReader:
         self._signers: dict[str, TrustedSigner] = {}
 
     def read(self) -> TrustPolicy:
-        document = read_toml(self._path, called=f"the trust policy {quoted(self._path)}") or {}
+        document = read_toml(self._path, name=f"the trust policy {quoted(self._path)}") or {}
         self._check_keys(document, _TOP, "")
         signers, rules = document.get("signers", {}), document.get("packages", [])
         if not isinstance(signers, dict):

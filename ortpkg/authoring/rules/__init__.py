@@ -1,8 +1,8 @@
-"""The rules of ``validate`` that look beyond documents: at models, files, variants' use, readers.
+"""Rules of ``validate`` about models, files, the use of variants, and readers.
 
-``ortpkg.package.rules`` has those below ORT100 and the form of a rule. Here is a module for each
-subject; what it defines is in the table of all. Ids never change meaning. What checks them is in
-``package_checks.py``.
+``ortpkg.package.rules`` has the rules below ORT100 and the form of a rule. There is a module for
+each subject here; every rule that it defines is in the table. Ids never change meaning. The checks
+are in ``package_checks.py``.
 """
 
 from __future__ import annotations
@@ -31,4 +31,4 @@ AUTHORING_RULES: tuple[Rule, ...] = tuple(
     )
     for rule in rules_among(vars(subject))
 )
-"""All of them, in the order of their ids."""
+"""All rules of this folder, in the order of their ids."""

@@ -1,4 +1,4 @@
-"""ORT3xx: names that every operating system takes; ORT4xx: digests of files."""
+"""Rules ORT3xx: names that every operating system accepts; ORT4xx: digests of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORT6xx: onnxruntime-genai."""
+"""Rules ORT6xx: onnxruntime-genai."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORT1xx: models, the files beside them, and what variants of a component have in common."""
+"""Rules ORT1xx: models, the files beside them, and agreement between variants of a component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORT501 to ORT503: pipelines."""
+"""Rules ORT501 to ORT503: pipelines."""
 
 from __future__ import annotations
 

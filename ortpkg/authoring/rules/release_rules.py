@@ -1,4 +1,4 @@
-"""ORT7xx: releases of onnxruntime."""
+"""Rules ORT7xx: releases of onnxruntime."""
 
 from __future__ import annotations
 

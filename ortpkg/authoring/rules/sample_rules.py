@@ -1,4 +1,4 @@
-"""ORT510 to ORT514: samples."""
+"""Rules ORT510 to ORT514: samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ORT2xx: what variants are for, and the options that they bring."""
+"""Rules ORT2xx: purpose of variants, and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readers that ``validate`` can be asked about: what one of them would do with a package."""
+"""Readers whose behaviour with a package ``validate`` can predict."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ TARGETS: dict[str, str] = {
     GENAI: "onnxruntime-genai (one component model, a genai_config.json in each variant)",
     UNIVERSAL: "all of onnxruntime 1.26 to 1.32 by one directory",
 }
-"""Reader → what it stands for.
-
-``validate`` can be asked what one of these would do with a package.
-"""
+"""Name of a reader that can be passed to ``validate`` → its description."""
 
 CAUTIONS: dict[str, str] = {
     GENAI: (
@@ -33,4 +30,4 @@ CAUTIONS: dict[str, str] = {
         " folder and the execution provider that ortpkg select --json names"
     ),
 }
-"""Reader → what to know of it before anything is checked for it."""
+"""Name of a reader → general remark on it, shown before anything is checked."""

@@ -114,7 +114,7 @@ def _of_setting() -> list[NamedLibrary]:
     file = config_directory() / _SETTINGS_FILE
     if os.environ.get(EP_LIBRARIES_VARIABLE) or not os.path.isfile(file):  # noqa: PTH113 - Path's may raise
         return []
-    table = read_toml(file, called=quoted(file), mention=_MENTION) or {}
+    table = read_toml(file, name=quoted(file), mention=_MENTION) or {}
     if EP_LIBRARIES_SETTING not in table:
         return []
     entries = _setting_entries(table[EP_LIBRARIES_SETTING])
