@@ -1,4 +1,4 @@
-"""Shape and type inference with symbols: what operators make of what is known of their inputs.
+"""Inference of shapes and types with symbols, from the inputs of operators to their outputs.
 
 Other folders may import: ``expression_bounds``, ``expression_text``, ``expressions``,
 ``inference``, ``knowledge``, ``size_operations``.

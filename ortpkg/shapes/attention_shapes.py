@@ -1,4 +1,4 @@
-"""Attention in all its forms, rotary embeddings, and their caches of keys and values."""
+"""Shapes of all forms of attention, rotary embeddings, and caches of keys and values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sum(context: ShapeContext, left: Size, right: Size) -> Size:
 
 
 def _heads(context: ShapeContext, shape: Sizes, count_name: str) -> tuple[Size, Size, Size, Size]:
-    """(batch, heads, length, head size) of queries, keys or values of 3 or 4 dimensions."""
+    """Return (batch, heads, length, head size) of queries, keys or values."""
     if len(shape) == 4:
         return shape[0], shape[1], shape[2], shape[3]
     if len(shape) != 3:
@@ -31,7 +31,7 @@ def _heads(context: ShapeContext, shape: Sizes, count_name: str) -> tuple[Size, 
 
 @infers("Attention")
 def attention(context: ShapeContext) -> None:
-    """The output has the rank of the queries; present caches are the past ones and what is new."""
+    """Infer the output with the rank of the queries, and present caches: the past plus new keys."""
     query, key, value = (context.shape(slot) for slot in range(3))
     if query is None or key is None or value is None:
         return
@@ -93,7 +93,10 @@ def microsoft_rotary_embedding(context: ShapeContext) -> None:
 
 @infers("Attention", domain=MICROSOFT)
 def microsoft_attention(context: ShapeContext) -> None:
-    """Inputs (x, weights, bias, mask, past, ...); the cache is (2, batch, heads, length, size)."""
+    """Infer from (x, weights, bias, mask, past, ...).
+
+    The cache is (2, batch, heads, length, size).
+    """
     element_type = context.element_type(0)
     shape, weights, bias, past = (context.shape(slot) for slot in (0, 1, 2, 4))
     if shape is None or len(shape) != 3:
@@ -124,10 +127,10 @@ def microsoft_attention(context: ShapeContext) -> None:
 
 @infers("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, bias, padding mask, attention bias, past key, past value).
+    """Infer from (query, key, value, bias, padding mask, attention bias, past key, past value).
 
-    Query is (batch, length, hidden) or packs all three as (batch, length, heads, 3, size); key may
-    pack two as (batch, length, heads, 2, size), or be a cache (batch, heads, length, size).
+    The query is (batch, length, hidden), or packs all three as (batch, length, heads, 3, size). The
+    key may pack two as (batch, length, heads, 2, size), or be a cache (batch, heads, length, size).
     """
     element_type = context.element_type(0)
     query, key, value, past = (context.shape(slot) for slot in (0, 1, 2, 6))
@@ -167,9 +170,9 @@ def multi_head_attention(context: ShapeContext) -> None:
 
 @infers("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, past key, past value, lengths, total length, ...).
+    """Infer from (query, key, value, past key, past value, lengths, total length, ...).
 
-    The cache has the longer length, or where it slides that of the past one.
+    The cache has the greater of past and total length, or the past length if it slides.
     """
     element_type = context.element_type(0)
     query, key, past, past_value = (context.shape(slot) for slot in (0, 1, 3, 4))
@@ -202,9 +205,9 @@ def group_query_attention(context: ShapeContext) -> None:
 
 @infers("SparseAttention", domain=MICROSOFT)
 def sparse_attention(context: ShapeContext) -> None:
-    """Inputs (query, key, value, past key, past value, ...).
+    """Infer from (query, key, value, past key, past value, ...).
 
-    Present caches are like the past ones.
+    Present caches have the shapes of the past ones.
     """
     element_type = context.element_type(0)
     query, past = context.shape(0), context.shape(3)
@@ -231,16 +234,13 @@ def _result_like_first(context: ShapeContext) -> None:
 
 @infers("NGramRepeatBlock", domain=MICROSOFT)
 def ngram_repeat_block(context: ShapeContext) -> None:
-    """Inputs (token ids, scores): the scores, some of them forbidden."""
+    """Infer from (token ids, scores): the output has the shape of the scores."""
     context.make(0, context.shape(1), context.element_type(1))
 
 
 @infers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_normalization(context: ShapeContext) -> None:
-    """Output 3 is the sum before it is normalized.
-
-    Outputs 1 and 2 are statistics per row, in float32.
-    """
+    """Infer the normalized sum, statistics per row in float32 (1, 2), and the sum itself (3)."""
     shape, element_type = context.shape(0), context.element_type(0)
     context.make(0, shape, element_type)
     rows = None if shape is None else (*shape[:-1], 1)
@@ -256,7 +256,7 @@ def microsoft_simplified_normalization(context: ShapeContext) -> None:
 
 @infers("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(context: ShapeContext) -> None:
-    """Inputs: ids, segments, word embedding, ... Outputs: (batch, length, hidden), counts, sum."""
+    """Infer (batch, length, hidden), counts and sum from ids, segments, word embedding, ..."""
     ids, words, element_type = context.shape(0), context.shape(2), context.element_type(2)
     if ids is None or words is None or len(ids) != 2 or len(words) != 2:
         context.make(0, None, element_type)

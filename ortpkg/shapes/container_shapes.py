@@ -1,4 +1,4 @@
-"""Sequences, optional values and maps, the operators of ai.onnx.ml, and those on texts."""
+"""Shapes of sequences, optional values and maps, ai.onnx.ml's operators, and those on texts."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ ML = "ai.onnx.ml"
 
 @infers("SequenceConstruct")
 def sequence_construct(context: ShapeContext) -> None:
-    given = [context.known(slot) for slot in range(len(context.node.inputs))]
-    context.make_sequence(0, _common_of(context, given))
+    inputs = [context.known(slot) for slot in range(len(context.node.inputs))]
+    context.make_sequence(0, _common_of(context, inputs))
 
 
-def _common_of(context: ShapeContext, given: Sequence[Knowledge | None]) -> Knowledge | None:
-    known: Knowledge | None = given[0] if given else None
-    for other in given[1:]:
-        known = common(known, other, context.new_size)
-    return known.without_elements() if isinstance(known, KnownTensor) else known
+def _common_of(context: ShapeContext, values: Sequence[Knowledge | None]) -> Knowledge | None:
+    shared: Knowledge | None = values[0] if values else None
+    for other in values[1:]:
+        shared = common(shared, other, context.new_size)
+    return shared.without_elements() if isinstance(shared, KnownTensor) else shared
 
 
 @infers("SequenceEmpty")
 def sequence_empty(context: ShapeContext) -> None:
-    """Nothing can be said of the sizes of what may come in."""
+    """Infer a sequence of tensors of unknown shape, since any may be inserted."""
     element_type = context.chosen_type("dtype", ElementType.FLOAT)
     context.make_sequence(0, KnownTensor(element_type, None))
 
 
 @infers("SequenceInsert")
 def sequence_insert(context: ShapeContext) -> None:
-    given = context.known(0)
-    if isinstance(given, KnownSequence):
-        context.make_sequence(0, _common_of(context, (given.element, context.known(1))))
+    sequence = context.known(0)
+    if isinstance(sequence, KnownSequence):
+        context.make_sequence(0, _common_of(context, (sequence.element, context.known(1))))
     else:
         inserted = context.known(1)
         context.make_sequence(
@@ -53,9 +53,9 @@ def sequence_erase(context: ShapeContext) -> None:
 
 @infers("SequenceAt")
 def sequence_at(context: ShapeContext) -> None:
-    given = context.known(0)
-    if isinstance(given, KnownSequence):
-        context.make_known(0, given.element)
+    sequence = context.known(0)
+    if isinstance(sequence, KnownSequence):
+        context.make_known(0, sequence.element)
 
 
 @infers("SequenceLength")
@@ -65,23 +65,23 @@ def sequence_length(context: ShapeContext) -> None:
 
 @infers("SplitToSequence")
 def split_to_sequence(context: ShapeContext) -> None:
-    """Parts of equal size, or of size 1, whose axis may go."""
+    """Infer parts of equal size, or of size 1, for which the axis may be dropped."""
     shape, element_type = context.shape(0), context.element_type(0)
     if shape is None:
         context.make_sequence(0, KnownTensor(element_type))
         return
     axis = context.axis(context.attribute("axis", 0), len(shape))
     if not context.has(1):
-        kept = (1,) if context.attribute("keepdims", 1) else ()
+        part_axis = (1,) if context.attribute("keepdims", 1) else ()
         context.make_sequence(
-            0, KnownTensor(element_type, (*shape[:axis], *kept, *shape[axis + 1 :]))
+            0, KnownTensor(element_type, (*shape[:axis], *part_axis, *shape[axis + 1 :]))
         )
         return
-    given, of_sizes = context.elements(1), context.shape(1)
+    split, split_shape = context.elements(1), context.shape(1)
     size: Size = context.new_size()
-    if given is not None and given.numbers is not None:
-        numbers = given.numbers
-        if of_sizes == ():
+    if split is not None and split.numbers is not None:
+        numbers = split.numbers
+        if split_shape == ():
             whole = shape[axis]
             if isinstance(whole, int) and numbers[0] > 0 and whole % numbers[0] == 0:
                 size = numbers[0]
@@ -92,9 +92,9 @@ def split_to_sequence(context: ShapeContext) -> None:
 
 @infers("ConcatFromSequence")
 def concat_from_sequence(context: ShapeContext) -> None:
-    """Joins elements of one rank; with ``new_axis`` they are stacked."""
-    given = context.known(0)
-    element = given.element if isinstance(given, KnownSequence) else None
+    """Infer the concatenation of elements of equal rank, stacked with ``new_axis``."""
+    sequence = context.known(0)
+    element = sequence.element if isinstance(sequence, KnownSequence) else None
     element_type = context.element_type(0)
     if not isinstance(element, KnownTensor) or element.shape is None:
         context.make(0, None, element_type)
@@ -108,9 +108,12 @@ def concat_from_sequence(context: ShapeContext) -> None:
 
 @infers("SequenceMap")
 def sequence_map(context: ShapeContext) -> None:
-    """The body sees one element of each sequence, and other inputs whole."""
-    given = [context.known(slot) for slot in range(len(context.node.inputs))]
-    inputs = [each.element if isinstance(each, KnownSequence) else each for each in given]
+    """Infer the body for one element of each sequence and the other inputs."""
+    arguments = [context.known(slot) for slot in range(len(context.node.inputs))]
+    inputs = [
+        argument.element if isinstance(argument, KnownSequence) else argument
+        for argument in arguments
+    ]
     body = context.optional("body", "GRAPH")
     for slot, made in enumerate([] if body is None else context.infer_subgraph(body, inputs)):
         context.make_sequence(
@@ -120,15 +123,15 @@ def sequence_map(context: ShapeContext) -> None:
 
 @infers("Optional")
 def optional(context: ShapeContext) -> None:
-    given = context.known(0)
-    if given is not None or context.has(0):
-        context.make_known(0, KnownOptional(given))
+    value = context.known(0)
+    if value is not None or context.has(0):
+        context.make_known(0, KnownOptional(value))
 
 
 @infers("OptionalGetElement")
 def optional_get_element(context: ShapeContext) -> None:
-    given = context.known(0)
-    context.make_known(0, given.element if isinstance(given, KnownOptional) else given)
+    value = context.known(0)
+    context.make_known(0, value.element if isinstance(value, KnownOptional) else value)
 
 
 @infers("OptionalHasElement")
@@ -148,7 +151,7 @@ def string_split(context: ShapeContext) -> None:
 
 @infers("TfIdfVectorizer")
 def tf_idf_vectorizer(context: ShapeContext) -> None:
-    """As many columns as the largest n-gram index says."""
+    """Infer one column for each n-gram index, up to the largest."""
     shape, indexes = context.shape(0), context.integers("ngram_indexes")
     if shape is not None and indexes:
         if len(shape) not in {1, 2}:
@@ -168,7 +171,7 @@ def per_element(context: ShapeContext) -> None:
 
 @infers("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(context: ShapeContext) -> None:
-    """The chosen elements of the last axis; a vector counts as one row."""
+    """Infer the chosen elements of the last axis; a vector counts as one row."""
     shape, chosen = context.shape(0), context.shape(1)
     if shape is None or chosen is None:
         return
@@ -197,7 +200,7 @@ def one_hot_encoder(context: ShapeContext) -> None:
 
 @infers("LabelEncoder", domain=ML)
 def label_encoder(context: ShapeContext) -> None:
-    """The type is that of the values, of which there is one list."""
+    """Infer the type of the values, of which there is one list."""
     context.make(0, context.shape(0), _encoded_type(context))
 
 
@@ -227,7 +230,7 @@ def category_mapper(context: ShapeContext) -> None:
 
 @infers("DictVectorizer", domain=ML)
 def dict_vectorizer(context: ShapeContext) -> None:
-    """A map as one row: as long as the vocabulary."""
+    """Infer one row, as long as the vocabulary."""
     words = (
         context.optional("string_vocabulary", "STRINGS")
         or context.optional("int64_vocabulary", "INTS")
@@ -250,7 +253,7 @@ def cast_map(context: ShapeContext) -> None:
 
 @infers("ZipMap", domain=ML)
 def zip_map(context: ShapeContext) -> None:
-    """Its type, a sequence of maps, is in the operator's definition but for the keys."""
+    """Infer a sequence of maps; the operator's definition leaves only the key type open."""
 
     key = ElementType.INT64 if context.attribute("classlabels_int64s") else ElementType.STRING
     context.make_sequence(0, KnownOther(MapType(key, TensorType(ElementType.FLOAT, ()))))
@@ -282,9 +285,9 @@ _LABEL_LISTS = {
 
 @infers("LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier", domain=ML)
 def classifier(context: ShapeContext) -> None:
-    """Labels, and a score per class."""
+    """Infer labels, and a score per class."""
     lists = [context.optional(name, kind) for name, kind in _LABEL_LISTS.items()]
-    labels: Sequence[object] = next((each for each in lists if each), ())
+    labels: Sequence[object] = next((candidates for candidates in lists if candidates), ())
     is_text = bool(context.attribute("classlabels_strings"))
     rows = _rows(context)
     context.make(0, (rows,), ElementType.STRING if is_text else ElementType.INT64)

@@ -1,6 +1,6 @@
-"""If, Loop and Scan: inference goes through their sub-graphs.
+"""Shapes of If, Loop and Scan, inferred through their sub-graphs.
 
-What is known of a value that a loop carries is reduced until every iteration keeps to it.
+Knowledge of a value that a loop carries is reduced until every iteration preserves it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ortpkg.shapes.merging import common
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 from ortpkg.shapes.size_operations import larger, smaller
 
-#: Every round makes at least one size open, or one rank; after so many nothing is said of what a
-#: loop carries.
+#: Most rounds, each of which makes at least one size or rank unknown; after the last one, only the
+#: types of values that a loop carries are known.
 _MOST_ROUNDS = 8
 
 
 @infers("If")
 def if_(context: ShapeContext) -> None:
-    """What both branches have in common; a condition that is known counts one branch only."""
+    """Infer what both branches have in common; for a known condition, the branch taken."""
     condition = context.number(0)
     then, other = context.subgraph("then_branch"), context.subgraph("else_branch")
     made = [context.infer_subgraph(branch, ()) for branch in (then, other)]
@@ -37,7 +37,7 @@ def if_(context: ShapeContext) -> None:
 
 @infers("Loop")
 def loop(context: ShapeContext) -> None:
-    """Body (iteration, condition, states...) to (condition, states..., parts of scan outputs)."""
+    """Infer from a body (iteration, condition, states...) to (condition, states..., scanned)."""
     body = context.subgraph("body")
     states: list[Knowledge | None] = [
         context.known(slot) for slot in range(2, len(context.node.inputs))
@@ -60,18 +60,18 @@ def loop(context: ShapeContext) -> None:
         states = (
             _widened(states, widened)
             if round_ < _MOST_ROUNDS - 2
-            else [_typed_only(each) for each in widened]
+            else [_typed_only(state) for state in widened]
         )
-    # Without an iteration the states come out as they went in; after the only one, as the body
-    # gives them.
+    # Without iterations, the final states are the initial ones; after a single one, they are those
+    # that the body returns.
     final = [
         later if once and begins else common(before, later, context.new_size)
         for before, later in zip(initial, after if once else states, strict=True)
     ]
-    for index, known in enumerate(
+    for index, final_state in enumerate(
         final
     ):  # an optional sequence may come out as a sequence: what the body gives
-        context.make_known(index, known or after[index])
+        context.make_known(index, final_state or after[index])
     for slot, index in enumerate(range(1 + len(states), len(made)), start=len(states)):
         _stack(context, slot, made[index], trips)
 
@@ -82,25 +82,25 @@ def _merged(
     after: Sequence[Knowledge | None],
     opened: set[Size],
 ) -> list[Knowledge | None]:
-    """Return facts of loop states that hold both before and after an iteration.
+    """Return knowledge of loop states that holds both before and after an iteration.
 
-    ``opened`` has the sizes that differ from one iteration to the next, each the state's own
-    symbol; those that differ here are added. Whatever the body makes of them, they stay open.
+    ``opened`` contains the sizes that differ between iterations, as symbols of the state; new ones
+    are added. They stay open whatever the body computes for them.
     """
     merged: list[Knowledge | None] = []
     for state_before, state_after in zip(before, after, strict=True):
         state = common(
-            state_before, _kept_open(state_before, state_after, opened), context.new_size
+            state_before, _with_opened_symbols(state_before, state_after, opened), context.new_size
         )
         opened.update(new for old, new in _pairs_of_sizes(state_before, state) if old != new)
         merged.append(state)
     return merged
 
 
-def _kept_open(
+def _with_opened_symbols(
     before: Knowledge | None, after: Knowledge | None, opened: set[Size]
 ) -> Knowledge | None:
-    """Return a state after an iteration, with the symbols it had before for sizes in ``opened``."""
+    """Return a state after an iteration, with its symbols from before for sizes in ``opened``."""
     pairs = _pairs_of_sizes(before, after)
     if not pairs or not isinstance(after, KnownTensor):
         return after
@@ -108,7 +108,7 @@ def _kept_open(
 
 
 def _pairs_of_sizes(left: Knowledge | None, right: Knowledge | None) -> Sequence[tuple[Size, Size]]:
-    """The sizes of two tensors of the same rank, axis by axis; none where that differs."""
+    """Return the sizes of two tensors of equal rank, axis by axis; nothing for other values."""
     if not isinstance(left, KnownTensor) or not isinstance(right, KnownTensor):
         return ()
     if left.shape is None or right.shape is None or len(left.shape) != len(right.shape):
@@ -119,53 +119,56 @@ def _pairs_of_sizes(left: Knowledge | None, right: Knowledge | None) -> Sequence
 def _widened(
     before: Sequence[Knowledge | None], after: Sequence[Knowledge | None]
 ) -> list[Knowledge | None]:
-    """``after``, without elements that changed: they may change again."""
-    found: list[Knowledge | None] = []
+    """Return ``after`` without elements that changed, since they may change again."""
+    states: list[Knowledge | None] = []
     for was, now in zip(before, after, strict=True):
         changed = was != now and isinstance(now, KnownTensor) and now.elements is not None
-        found.append(now.without_elements() if changed and isinstance(now, KnownTensor) else now)
-    return found
+        states.append(now.without_elements() if changed and isinstance(now, KnownTensor) else now)
+    return states
 
 
-def _typed_only(known: Knowledge | None) -> Knowledge | None:
-    return KnownTensor(known.element_type, None) if isinstance(known, KnownTensor) else None
+def _typed_only(knowledge: Knowledge | None) -> Knowledge | None:
+    return KnownTensor(knowledge.element_type, None) if isinstance(knowledge, KnownTensor) else None
 
 
-def _stack(context: ShapeContext, slot: int, each: Knowledge | None, count: Size | None) -> None:
-    if isinstance(each, KnownTensor):
+def _stack(context: ShapeContext, slot: int, element: Knowledge | None, count: Size | None) -> None:
+    if isinstance(element, KnownTensor):
         size = context.new_size() if count is None else larger(0, count)
-        sizes = _sizes_of_each(context, each, size)
-        context.make(slot, None if sizes is None else (size, *sizes), each.element_type)
+        sizes = _collected_sizes(context, element, size)
+        context.make(slot, None if sizes is None else (size, *sizes), element.element_type)
 
 
-def _sizes_of_each(context: ShapeContext, each: KnownTensor, count: Size) -> Sizes | None:
-    """The sizes of what ``count`` iterations collect; after none, unknown sizes are 0."""
-    if each.shape is None or is_positive(count):
-        return each.shape
+def _collected_sizes(context: ShapeContext, element: KnownTensor, count: Size) -> Sizes | None:
+    """Return the sizes of elements that ``count`` iterations collect.
+
+    They are 0 if unknown and no iteration runs.
+    """
+    if element.shape is None or is_positive(count):
+        return element.shape
     return tuple(
-        size if isinstance(size, int) else context.compute(_where_any, size, count)
-        for size in each.shape
+        size if isinstance(size, int) else context.compute(_zero_if_none, size, count)
+        for size in element.shape
     )
 
 
-def _where_any(size: Size, count: Size) -> Size:
+def _zero_if_none(size: Size, count: Size) -> Size:
     return size * smaller(1, count)
 
 
 @infers("Scan")
 def scan(context: ShapeContext) -> None:
-    """Version 8 has sequence lengths first and a batch axis around everything."""
+    """Infer a Scan; version 8 has sequence lengths first and a batch axis around everything."""
     body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
     if context.version < 9:
         _scan_batches(context)
         return
-    given = [context.known(slot) for slot in range(len(context.node.inputs))]
+    arguments = [context.known(slot) for slot in range(len(context.node.inputs))]
     input_axes, output_axes = _scan_axes(context, scanned)
-    states = given[: len(given) - scanned]
+    states = arguments[: len(arguments) - scanned]
     elements: list[Knowledge | None] = []
     length: Size | None = None
-    for known, axis in zip(given[len(states) :], input_axes, strict=True):
-        element, size = _element(context, known, axis)
+    for scanned_input, axis in zip(arguments[len(states) :], input_axes, strict=True):
+        element, size = _element(context, scanned_input, axis)
         elements.append(element)
         if length is None or (isinstance(size, int) and not isinstance(length, int)):
             length = size
@@ -180,7 +183,7 @@ def scan(context: ShapeContext) -> None:
         final = _widened(final, widened)
         made = context.infer_subgraph(body, (*final, *elements))
     else:
-        final = [_typed_only(each) for each in final]
+        final = [_typed_only(state) for state in final]
         made = context.infer_subgraph(body, (*final, *elements))
     for index, known_state in enumerate(final):
         context.make_known(index, known_state)
@@ -189,7 +192,7 @@ def scan(context: ShapeContext) -> None:
 
 
 def _scan_axes(context: ShapeContext, scanned: int) -> tuple[Sequence[int], Sequence[int]]:
-    """The axes that inputs and outputs are scanned along."""
+    """Return the axes along which inputs and outputs are scanned."""
     if not 0 < scanned <= len(context.node.inputs):
         raise ShapeError(f"{context.node}: scans {scanned} of {len(context.node.inputs)} inputs")
     count = len(context.node.outputs) - (len(context.node.inputs) - scanned)
@@ -203,69 +206,89 @@ def _scan_axes(context: ShapeContext, scanned: int) -> tuple[Sequence[int], Sequ
 
 
 def _element(
-    context: ShapeContext, known: Knowledge | None, axis: int
+    context: ShapeContext, knowledge: Knowledge | None, axis: int
 ) -> tuple[Knowledge | None, Size | None]:
-    """One slice of a scanned input, and how many there are."""
-    if not isinstance(known, KnownTensor):
+    """Return one slice of a scanned input, and the number of slices."""
+    if not isinstance(knowledge, KnownTensor):
         return None, None
-    if known.shape is None:
-        return KnownTensor(known.element_type, None), None
-    position = context.axis(axis, len(known.shape))
-    shape = (*known.shape[:position], *known.shape[position + 1 :])
-    return KnownTensor(known.element_type, shape), known.shape[position]
+    if knowledge.shape is None:
+        return KnownTensor(knowledge.element_type, None), None
+    position = context.axis(axis, len(knowledge.shape))
+    shape = (*knowledge.shape[:position], *knowledge.shape[position + 1 :])
+    return KnownTensor(knowledge.element_type, shape), knowledge.shape[position]
 
 
 def _stack_along(
-    context: ShapeContext, slot: int, each: Knowledge | None, length: Size | None, axis: int
+    context: ShapeContext, slot: int, element: Knowledge | None, length: Size | None, axis: int
 ) -> None:
-    if not isinstance(each, KnownTensor):
+    if not isinstance(element, KnownTensor):
         return
     size = context.new_size() if length is None else length
-    sizes = _sizes_of_each(context, each, size)
+    sizes = _collected_sizes(context, element, size)
     if sizes is None:
-        context.make(slot, None, each.element_type)
+        context.make(slot, None, element.element_type)
         return
     position = context.axis(axis, len(sizes) + 1)
-    context.make(slot, (*sizes[:position], size, *sizes[position:]), each.element_type)
+    context.make(slot, (*sizes[:position], size, *sizes[position:]), element.element_type)
 
 
 def _scan_batches(context: ShapeContext) -> None:
-    """Version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)).
+    """Infer version 8: inputs (lengths, states (batch, ...), scanned (batch, length, ...)).
 
     The outputs are in the same order.
     """
     body, scanned = context.subgraph("body"), context.attribute("num_scan_inputs", 0)
-    given = [context.known(slot) for slot in range(1, len(context.node.inputs))]
-    states, inputs = given[: len(given) - scanned], given[len(given) - scanned :]
+    inputs_known = [context.known(slot) for slot in range(1, len(context.node.inputs))]
+    states, inputs = (
+        inputs_known[: len(inputs_known) - scanned],
+        inputs_known[len(inputs_known) - scanned :],
+    )
     first = next(
-        (known.shape for known in given if isinstance(known, KnownTensor) and known.shape), None
+        (
+            knowledge.shape
+            for knowledge in inputs_known
+            if isinstance(knowledge, KnownTensor) and knowledge.shape
+        ),
+        None,
     )
     batch: Size = context.new_size() if first is None else first[0]
     length: Size | None = None
     arguments: list[Knowledge | None] = []
-    for index, known in enumerate(given):
+    for index, knowledge in enumerate(inputs_known):
         skipped = 1 if index < len(states) else 2
-        if not isinstance(known, KnownTensor) or known.shape is None or len(known.shape) < skipped:
+        if (
+            not isinstance(knowledge, KnownTensor)
+            or knowledge.shape is None
+            or len(knowledge.shape) < skipped
+        ):
             arguments.append(
-                KnownTensor(known.element_type, None) if isinstance(known, KnownTensor) else None
+                KnownTensor(knowledge.element_type, None)
+                if isinstance(knowledge, KnownTensor)
+                else None
             )
             continue
         if skipped == 2 and length is None:
-            length = known.shape[1]
-        arguments.append(KnownTensor(known.element_type, known.shape[skipped:]))
+            length = knowledge.shape[1]
+        arguments.append(KnownTensor(knowledge.element_type, knowledge.shape[skipped:]))
     if not inputs:
         raise ShapeError(f"{context.node}: nothing is scanned")
     made = context.infer_subgraph(body, arguments)
     for slot in range(len(context.node.outputs)):
-        each = made[slot] if slot < len(made) else None
-        if not isinstance(each, KnownTensor):
+        output = made[slot] if slot < len(made) else None
+        if not isinstance(output, KnownTensor):
             continue
         if slot < len(states):
-            each = common(arguments[slot], each, context.new_size)
-            if isinstance(each, KnownTensor):
-                sizes = None if each.shape is None else (batch, *each.shape)
-                context.make(slot, sizes, each.element_type)
+            output = common(arguments[slot], output, context.new_size)
+            if isinstance(output, KnownTensor):
+                sizes = None if output.shape is None else (batch, *output.shape)
+                context.make(slot, sizes, output.element_type)
             continue
         size = context.new_size() if length is None else length
-        own = _sizes_of_each(context, each, context.new_size() if context.has(0) else size)
-        context.make(slot, None if own is None else (batch, size, *own), each.element_type)
+        element_sizes = _collected_sizes(
+            context, output, context.new_size() if context.has(0) else size
+        )
+        context.make(
+            slot,
+            None if element_sizes is None else (batch, size, *element_sizes),
+            output.element_type,
+        )

@@ -1,4 +1,4 @@
-"""Shapes of operators of one's own, as their declaration computes them (``output_shapes``)."""
+"""Shapes of custom operators, computed by their declarations (``output_shapes``)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ortpkg.shapes.shape_context import InferenceFunction, ShapeContext
 
 
 def find_custom_inference(node: Node) -> InferenceFunction | None:
-    """The function for a registered operator that says what it makes; None for any other."""
+    """Return the inference of a registered operator that declares shapes; None for any other."""
     operator = find_custom_op(node.domain, node.op_type, node.since_version)
     if operator is None or operator.output_shapes is None:
         return None
-    known = operator
+    declared = operator
 
     def infer(context: ShapeContext) -> None:
-        _infer(known, context)
+        _infer(declared, context)
 
     return infer
 
 
 def _infer(operator: CustomOp, context: ShapeContext) -> None:
     sizes: dict[str, Size] = {}
-    given = [_shown(context.shape(slot), sizes) for slot in range(len(context.node.inputs))]
-    for slot, shape in enumerate(_output_shapes(operator, context.node, given)):
+    input_shapes = [_shown(context.shape(slot), sizes) for slot in range(len(context.node.inputs))]
+    for slot, shape in enumerate(_output_shapes(operator, context.node, input_shapes)):
         if shape is not None and slot < len(context.node.outputs):
-            context.make(slot, [_size(each, context, sizes) for each in shape])
+            context.make(slot, [_size(dimension, context, sizes) for dimension in shape])
 
 
 def _shown(shape: Sequence[Size] | None, sizes: dict[str, Size]) -> tuple[Dimension, ...] | None:
-    """A shape as operators see it: numbers, and names for all else."""
+    """Return a shape as operators see it: numbers, and names for other sizes."""
     if shape is None:
         return None
     for size in shape:
@@ -51,15 +51,15 @@ def _size(dimension: Any, context: ShapeContext, sizes: dict[str, Size]) -> Size
 
 
 def _output_shapes(
-    operator: CustomOp, node: Node, given: Sequence[tuple[Dimension, ...] | None]
+    operator: CustomOp, node: Node, input_shapes: Sequence[tuple[Dimension, ...] | None]
 ) -> Sequence[Sequence[Dimension] | None]:
-    """What the operator says. InvalidGraphError where it raises: shapes that it cannot take."""
+    """Return the operator's output shapes; InvalidGraphError if it refuses the inputs'."""
     assert operator.output_shapes is not None
     attributes = {
         name: _attribute(node, name, default) for name, default in operator.attributes.items()
     }
     try:
-        return tuple(operator.output_shapes(*given, **attributes))
+        return tuple(operator.output_shapes(*input_shapes, **attributes))
     except OrtpkgError:
         raise
     except Exception as error:
@@ -71,7 +71,7 @@ def _output_shapes(
 
 
 def _attribute(node: Node, name: str, default: Any) -> Any:
-    """The attribute's value as the kernel gets it."""
+    """Return the attribute's value in the form that the kernel gets."""
     attribute = node.attributes.get(name)
     if attribute is None:
         return default

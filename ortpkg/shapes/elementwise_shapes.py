@@ -1,7 +1,4 @@
-"""Operators that work element by element, alone or on what inputs broadcast to.
-
-Arithmetic on sizes is followed.
-"""
+"""Shapes of elementwise operators, with broadcasting; arithmetic on sizes is followed."""
 
 from __future__ import annotations
 
@@ -28,16 +25,17 @@ MICROSOFT = "com.microsoft"
 
 
 def broadcast_shapes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> Sizes | None:
-    """What the shapes broadcast to (numpy's rule).
+    """Return the shape that these shapes broadcast to, by numpy's rule; None if one is unknown.
 
-    None where one is not known; ShapeError where they do not.
+    Raises:
+        ShapeError: if they do not broadcast.
     """
     if not shapes or any(shape is None for shape in shapes):
         return None
-    known = [shape for shape in shapes if shape is not None]
-    rank = max(map(len, known))
-    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in known]
-    found: list[Size] = []
+    known_shapes = [shape for shape in shapes if shape is not None]
+    rank = max(map(len, known_shapes))
+    padded = [(*(1,) * (rank - len(shape)), *shape) for shape in known_shapes]
+    broadcast_sizes: list[Size] = []
     for sizes in zip(*padded, strict=True):
         size: Size = 1
         for other in polled_parts(sizes):
@@ -45,14 +43,14 @@ def broadcast_shapes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> S
                 size = context.compute(broadcast, size, other)
             except ValueError as error:
                 raise ShapeError(f"{context.node}: {error}") from error
-        found.append(size)
-    return tuple(found)
+        broadcast_sizes.append(size)
+    return tuple(broadcast_sizes)
 
 
 def make_broadcast(
     context: ShapeContext, slots: Sequence[int], element_type: ElementType | None = None
 ) -> None:
-    """Output 0 has the shape that these inputs broadcast to."""
+    """Set output 0 to the shape that these inputs broadcast to."""
     context.make(
         0, broadcast_shapes(context, [context.shape(slot) for slot in slots]), element_type
     )
@@ -65,10 +63,10 @@ def make_same(
     output: int = 0,
     element_type: ElementType | None = None,
 ) -> None:
-    """An output has the shape of an input, and its element type where no other is given."""
+    """Set an output to the shape of an input, and to its element type unless one is given."""
     if element_type is None:
-        found = context.element_type(slot)
-        element_type = found if found is not ElementType.UNDEFINED else None
+        input_type = context.element_type(slot)
+        element_type = input_type if input_type is not ElementType.UNDEFINED else None
     context.make(output, context.shape(slot), element_type)
 
 
@@ -82,9 +80,9 @@ def make_same(
     "StringNormalizer", "IsInf", "IsNaN", "RegexFullMatch",
 )  # fmt: skip
 def same_shape(context: ShapeContext) -> None:
-    """Output 0 has the shape of input 0."""
+    """Infer the shape of input 0 for output 0."""
     if context.node.op_type == "StringNormalizer":
-        shape = context.shape(0)  # stop words may go: the last size is open
+        shape = context.shape(0)  # stop words may be removed, so the last size is unknown
         context.make(0, None if shape is None else (*shape[:-1], context.new_size()))
         return
     context.make(0, context.shape(0))
@@ -107,7 +105,7 @@ def quantized_softmax(context: ShapeContext) -> None:
 
 @infers("PRelu")
 def prelu(context: ShapeContext) -> None:
-    """The slope is broadcast to the input, never the other way."""
+    """Infer the shape of the input; the slope is broadcast to it, never the other way."""
     context.make(0, context.shape(0))
 
 
@@ -115,7 +113,7 @@ def prelu(context: ShapeContext) -> None:
 
 
 def _truncated_quotient(left: Size, right: Size) -> Size | None:
-    """Whole numbers are divided towards zero (Div)."""
+    """Return the quotient of whole numbers, rounded towards zero (Div)."""
     if isinstance(left, int) and isinstance(right, int):
         if right == 0:
             return None
@@ -150,12 +148,11 @@ _COMPARISONS: dict[str, Callable[[int, int], int]] = {
     "Xor": lambda left, right: int(bool(left) != bool(right)),
 }
 _ORDERINGS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-#: Types in which sizes may be computed without passing their range; of others no elements are
-#: followed.
+#: Types in which sizes may be computed without overflow; elements of other types are not followed.
 _FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
 #: Floats that sizes of tensors are cast to without loss.
 _EXACT_FLOATS = frozenset({ElementType.FLOAT, ElementType.DOUBLE})
-#: Of a node with more inputs no elements are followed: each may have all that are.
+#: Most inputs of a node whose elements are followed, since each may have the most elements.
 _MOST_FOLLOWED_INPUTS = 16
 
 
@@ -165,7 +162,7 @@ _MOST_FOLLOWED_INPUTS = 16
     "Sum", "Xor",
 )  # fmt: skip
 def binary(context: ShapeContext) -> None:
-    """Inputs are broadcast; before opset 7 the second one only, to the first."""
+    """Infer the broadcast of the inputs; before opset 7, only the second one is broadcast."""
     op_type, count = context.node.op_type, len(context.node.inputs)
     if context.version < 7 and op_type not in {"Max", "Min", "Mean", "Sum"}:
         context.make(0, context.shape(0))
@@ -177,7 +174,7 @@ def binary(context: ShapeContext) -> None:
 
 @infers("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def quantized_binary(context: ShapeContext) -> None:
-    """Inputs (A, its scale and zero point, B, ...)."""
+    """Infer from (A, its scale and zero point, B, ...)."""
     make_broadcast(context, (0, 3), context.element_type(0))
 
 
@@ -187,49 +184,49 @@ def broadcast_all(context: ShapeContext) -> None:
 
 
 def _combined(context: ShapeContext, shape: Sizes | None) -> list[Size | None] | None:
-    """The elements of the result, where those of all inputs are followed."""
+    """Return the elements of the result, if those of all inputs are followed."""
     op_type = context.node.op_type
     is_followed = context.element_type(0) in _FOLLOWED or (op_type in {"And", "Or", "Xor"})
-    given = [context.elements(slot) for slot in range(len(context.node.inputs))]
+    operands = [context.elements(slot) for slot in range(len(context.node.inputs))]
     if shape is None or not is_followed or (op_type == "Mod" and context.attribute("fmod", 0)):
         return None
     counts = tuple(size for size in shape if isinstance(size, int))
     if (
         len(counts) < len(shape)
-        or len(given) > _MOST_FOLLOWED_INPUTS
+        or len(operands) > _MOST_FOLLOWED_INPUTS
         or math.prod(counts) > MOST_ELEMENTS
-        or any(each is None for each in given)
+        or any(operand is None for operand in operands)
     ):
         return None
-    columns = [broadcast_elements(each, counts) for each in given if each is not None]
+    columns = [broadcast_elements(operand, counts) for operand in operands if operand is not None]
     return [_reduced(op_type, values) for values in zip(*columns, strict=True)]
 
 
 def _reduced(op_type: str, values: tuple[Size | None, ...]) -> Size | None:
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    operands = [value for value in values if value is not None]
+    if len(operands) < len(values):
         return None
     arithmetic, comparison = _ARITHMETIC.get(op_type), _COMPARISONS.get(op_type)
-    found: Size | None = known[0]
-    for value in known[1:]:
-        if found is None:
+    result: Size | None = operands[0]
+    for value in operands[1:]:
+        if result is None:
             return None
         if arithmetic is not None:
             try:
-                found = arithmetic(found, value)
+                result = arithmetic(result, value)
             except TooLargeError:
                 return None
         elif comparison is not None:
-            found = _compared(comparison, op_type, found, value)
+            result = _compared(comparison, op_type, result, value)
         else:
             return None
-    return found if arithmetic is not None or comparison is not None else None
+    return result if arithmetic is not None or comparison is not None else None
 
 
 def _compared(
     comparison: Callable[[int, int], int], op_type: str, left: Size, right: Size
 ) -> int | None:
-    """The answer where it is the same for all values of the symbols, else None."""
+    """Return the result if it is the same for all values of the symbols, else None."""
     if isinstance(left, int) and isinstance(right, int):
         return comparison(left, right)
     if op_type in _ORDERINGS and (order := _order_of(left, right)) is not None:
@@ -242,7 +239,7 @@ def _compared(
 
 
 def _order_of(left: Size, right: Size) -> int | None:
-    """1, 0 or -1 where ``left`` is always larger than, equal to, or smaller than ``right``."""
+    """Return 1, 0 or -1 if ``left`` is always larger than, equal to, or smaller than ``right``."""
     if left == right:
         return 0
     if is_at_least(left, right + 1):
@@ -251,11 +248,14 @@ def _order_of(left: Size, right: Size) -> int | None:
 
 
 def broadcast_elements(elements: Elements, shape: tuple[int, ...]) -> list[Size | None]:
-    """The elements as those of a tensor of ``shape``, to which they broadcast."""
-    if 0 in shape:  # the other sizes may be anything
+    """Return the elements broadcast to ``shape``, in C order."""
+    if 0 in shape:  # there are no elements, whatever the other sizes
         return []
-    own = (*(1,) * (len(shape) - len(elements.shape)), *elements.shape)
-    strides = [math.prod(own[axis + 1 :]) if own[axis] != 1 else 0 for axis in range(len(own))]
+    padded_shape = (*(1,) * (len(shape) - len(elements.shape)), *elements.shape)
+    strides = [
+        math.prod(padded_shape[axis + 1 :]) if padded_shape[axis] != 1 else 0
+        for axis in range(len(padded_shape))
+    ]
     return [
         elements.values[sum(index * stride for index, stride in zip(indices, strides, strict=True))]
         for indices in itertools.product(*map(range, shape))
@@ -268,9 +268,11 @@ def broadcast_elements(elements: Elements, shape: tuple[int, ...]) -> list[Size 
 def _mapped(
     context: ShapeContext, function: Callable[[Size], Size | None]
 ) -> list[Size | None] | None:
-    given = context.elements(0)
+    elements = context.elements(0)
     return (
-        None if given is None else [None if value is None else function(value) for value in given]
+        None
+        if elements is None
+        else [None if value is None else function(value) for value in elements]
     )
 
 
@@ -289,7 +291,7 @@ def absolute(context: ShapeContext) -> None:
 
 
 def _magnitude(value: Size) -> Size | None:
-    """The number without its sign, where that is known."""
+    """Return the number without its sign; None if the sign is unknown."""
     if is_at_least(value, 0):
         return value
     return value * -1 if is_at_least(0, value) else None
@@ -308,34 +310,34 @@ def identity(context: ShapeContext) -> None:
 
 @infers("Cast")
 def cast(context: ShapeContext) -> None:
-    """Between whole numbers elements stay what they are.
+    """Infer a cast; whole numbers keep their known elements.
 
-    What passes the range of the type is not followed; of floats a single one is.
+    Elements out of the type's range are not followed; for floats, a single element is.
     """
     target = context.chosen_type("to", ElementType.UNDEFINED)
     source = context.tensor(0)
-    kept = _cast_elements(source, target)
+    elements = _cast_elements(source, target)
     count = context.size(0) if target in _EXACT_FLOATS and source is not None else None
     shape = context.shape(0)
-    context.make(0, shape, target, None if kept is None else kept.values)
+    context.make(0, shape, target, None if elements is None else elements.values)
     if count is not None:
         context.make_known(0, KnownTensor(target, shape, count=count))
 
 
-def _cast_elements(given: KnownTensor | None, target: ElementType) -> Elements | None:
-    if given is None or given.elements is None or given.element_type not in WHOLE_NUMBERS:
+def _cast_elements(tensor: KnownTensor | None, target: ElementType) -> Elements | None:
+    if tensor is None or tensor.elements is None or tensor.element_type not in WHOLE_NUMBERS:
         return None
     if target in _FOLLOWED:
-        return given.elements
+        return tensor.elements
     if target is ElementType.BOOL:
-        numbers = tuple(None if value is None else _truth(value) for value in given.elements)
+        numbers = tuple(None if value is None else _truth(value) for value in tensor.elements)
     else:
-        numbers = tuple(value if isinstance(value, int) else None for value in given.elements)
-    return Elements(given.elements.shape, numbers) if target in WHOLE_NUMBERS else None
+        numbers = tuple(value if isinstance(value, int) else None for value in tensor.elements)
+    return Elements(tensor.elements.shape, numbers) if target in WHOLE_NUMBERS else None
 
 
 def _truth(value: Size) -> int | None:
-    """Whether the number is not 0, where that is known."""
+    """Return whether the number is not 0, as 1 or 0; None if unknown."""
     order = _order_of(value, 0)
     return None if order is None else int(order != 0)
 
@@ -343,8 +345,8 @@ def _truth(value: Size) -> int | None:
 @infers("CastLike")
 def cast_like(context: ShapeContext) -> None:
     target = context.element_type(1)
-    kept = _cast_elements(context.tensor(0), target)
-    context.make(0, context.shape(0), target, None if kept is None else kept.values)
+    elements = _cast_elements(context.tensor(0), target)
+    context.make(0, context.shape(0), target, None if elements is None else elements.values)
 
 
 @infers("BitCast")
@@ -354,18 +356,20 @@ def bit_cast(context: ShapeContext) -> None:
 
 @infers("Where")
 def where(context: ShapeContext) -> None:
-    """Elements of two followed tensors are chosen where the condition is known."""
+    """Infer the broadcast shape, and chosen elements where the condition is known."""
     shape = broadcast_shapes(context, [context.shape(slot) for slot in range(3)])
-    given = [context.elements(slot) for slot in range(3)]
+    operands = [context.elements(slot) for slot in range(3)]
     chosen: list[Size | None] | None = None
     counts = tuple(size for size in shape or () if isinstance(size, int))
     if (
         shape is not None
         and len(counts) == len(shape)
         and math.prod(counts) <= MOST_ELEMENTS
-        and None not in given
+        and None not in operands
     ):
-        columns = [broadcast_elements(each, counts) for each in given if each is not None]
+        columns = [
+            broadcast_elements(operand, counts) for operand in operands if operand is not None
+        ]
         chosen = [
             (yes if condition else no) if isinstance(condition, int) else yes if yes == no else None
             for condition, yes, no in zip(*columns, strict=True)
@@ -375,7 +379,7 @@ def where(context: ShapeContext) -> None:
 
 @infers("Dropout")
 def dropout(context: ShapeContext) -> None:
-    """The mask is of booleans from opset 10 on."""
+    """Infer the output and the mask, which is boolean from opset 10 on."""
     context.make(0, context.shape(0))
     context.make(
         1, context.shape(0), ElementType.BOOL if context.version >= 10 else context.element_type(0)

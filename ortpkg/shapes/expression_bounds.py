@@ -1,4 +1,4 @@
-"""How small and how large a size may be, and when it is 0, whatever its symbols are."""
+"""Bounds of sizes for all values of their symbols, and when sizes are 0 or 1."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, 
 
 
 def least(size: Size) -> float:
-    """A number that the size is never below, with every symbol 0 or more.
+    """Return a lower bound of the size for symbols of 0 or more.
 
-    Minus infinity where there is none.
+    It is minus infinity if there is none.
     """
     return size if isinstance(size, int) else _least_sum(size.terms)
 
@@ -26,7 +26,7 @@ def _least_sum(terms: Iterable[tuple[Monomial, int]]) -> float:
 
 
 def _least_term(monomial: Monomial, coefficient: int) -> float:
-    """As :func:`least`; each atom is asked once, since operations nest in operations."""
+    """Return a lower bound of a term; it visits each atom once, since operations nest."""
     if not monomial:
         return coefficient
     if coefficient < 0:
@@ -50,32 +50,32 @@ def _least_atom(atom: Atom) -> float:
         return min(left, right)
     if atom.kind == "floor" and isinstance(atom.right, int) and atom.right > 0:
         return left // atom.right if left > -math.inf else left
-    if atom.kind in {"broadcast", "or"}:  # either of the two
+    if atom.kind in {"broadcast", "or"}:  # the value is one of the two
         return 0 if min(left, right) >= 0 else -math.inf
     return 0 if left >= 0 and right > 0 else -math.inf
 
 
 def is_at_least(left: Size, right: Size) -> bool:
-    """Whether ``left >= right`` for all values of the symbols; False where that is not known."""
-    rest = dict(terms_of(left))  # left - right, without its order: nobody keeps it
+    """Return True if ``left >= right`` for all values of the symbols; False if unknown."""
+    rest = dict(terms_of(left))  # left - right, unsorted, since it is not kept
     for monomial, coefficient in terms_of(right):
         rest[monomial] = rest.get(monomial, 0) - coefficient
     return _least_sum(term for term in rest.items() if term[1]) >= 0
 
 
 def is_positive(size: Size) -> bool:
-    """Whether it is 1 or more for all values of the symbols."""
+    """Return True if the size is 1 or more for all values of the symbols."""
     return least(size) >= 1
 
 
 def fits(size: Size, low: int, high: int, *, largest_symbol: int) -> bool:
-    """Whether ``size`` lies between ``low`` and ``high`` with no symbol over ``largest_symbol``."""
+    """Return True if ``low <= size <= high`` for symbols up to ``largest_symbol``."""
     magnitude = _magnitude(size, largest_symbol)
     return magnitude <= high and (-magnitude >= low or least(size) >= low)
 
 
 def _magnitude(size: Size, largest_symbol: int) -> float:
-    """A number that the size without its sign is never above."""
+    """Return an upper bound of the size's absolute value."""
     if isinstance(size, int):
         return abs(size)
     return sum(
@@ -87,19 +87,19 @@ def _magnitude(size: Size, largest_symbol: int) -> float:
 def _magnitude_of_atom(atom: Atom, largest_symbol: int) -> float:
     if isinstance(atom, Symbol):
         return largest_symbol
-    left, right = (_magnitude(each, largest_symbol) for each in (atom.left, atom.right))
+    left, right = (_magnitude(operand, largest_symbol) for operand in (atom.left, atom.right))
     return left / max(least(atom.right), 1) + 1 if atom.kind == "floor" else max(left, right)
 
 
 def is_zero_with(size: Size, other: Size) -> bool:
-    """Whether ``size`` is 0 wherever ``other``, a sum of products of sizes, is."""
+    """Return True if ``size`` is 0 whenever ``other``, a sum of products of sizes, is 0."""
     if size == 0 or size == other:
         return True
     if not (isinstance(size, Expression) and isinstance(other, Expression)):
         return False
     if any(count < 0 for _, count in other.terms) or least(other) < 0:
         return False
-    # Where the sum is 0, so is each product in it, and there one of its factors.
+    # If the sum is 0, so is each product in it, and one of the product's factors.
     return all(
         any(
             all(_is_zero_product(monomial, factor) for factor in factors)
@@ -110,12 +110,12 @@ def is_zero_with(size: Size, other: Size) -> bool:
 
 
 def is_one_with(size: Size, other: Size) -> bool:
-    """Whether ``size`` is 1 wherever ``other`` is."""
+    """Return True if ``size`` is 1 whenever ``other`` is."""
     return _ones(size) <= _ones(other)
 
 
 def _ones(size: Size) -> frozenset[Size]:
-    """Sizes that are all 1 just where ``size`` is; a size that is never 1 stands for itself."""
+    """Return sizes that are all 1 exactly when ``size`` is; the size itself if it never is."""
     if isinstance(size, int):
         return frozenset() if size == 1 else frozenset({size})
     (monomial, count), *rest = size.terms
@@ -142,10 +142,10 @@ def _is_zero_atom(atom: Atom, factor: Atom) -> bool:
     if isinstance(atom, Symbol):
         return False
     left, right = (
-        each == 0
-        if isinstance(each, int)
-        else all(_is_zero_product(monomial, factor) for monomial, _ in each.terms)
-        for each in (atom.left, atom.right)
+        operand == 0
+        if isinstance(operand, int)
+        else all(_is_zero_product(monomial, factor) for monomial, _ in operand.terms)
+        for operand in (atom.left, atom.right)
     )
     if atom.kind in {"max", "or"}:
         return left and right

@@ -1,4 +1,7 @@
-"""Reads sizes back from the text in types: ``"4*batch*(past + 1)"``, all that expressions print."""
+"""Parses sizes from their text in types, e.g. ``"4*batch*(past + 1)"``.
+
+It accepts anything that expressions print.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from ortpkg.shapes.size_operations import (
     smaller,
 )
 
-#: Longer texts are no expressions of ours; nor are more brackets in each other, or in a name.
+#: Longest text, and most nested brackets or brackets in a name, that are parsed as expressions.
 _MOST_CHARACTERS = 4096
 _MOST_BRACKETS = 32
 _TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|([-+*/(),]))")
@@ -31,21 +34,22 @@ _OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
 
 
 class _NoExpressionError(ValueError):
-    """The text is a name."""
+    """The text is a name, not an expression."""
 
 
 def size_of_text(text: str, names: Set[str] = frozenset()) -> Size:
-    """The size that ``text`` stands for; a symbol of that name where it is no expression.
+    """Return the size that ``text`` expresses; a symbol of that name if it is no expression.
 
     Args:
-        text: of a dimension.
-        names: dimensions that the model itself names so, which are symbols whatever they look like.
+        text: text of a dimension.
+        names: names of dimensions in the model, which are symbols even if they look like
+            expressions.
     """
     if text in names or len(text) > _MOST_CHARACTERS:
         return symbol(text)
     try:
-        found = _Reader(text, names).read()
-        return bounded(found) if isinstance(found, int) else found
+        size = _Reader(text, names).read()
+        return bounded(size) if isinstance(size, int) else size
     except (_NoExpressionError, TooLargeError, ZeroDivisionError, ValueError):
         return symbol(text)
 
@@ -54,39 +58,39 @@ class _Reader:
     def __init__(self, text: str, names: Set[str]) -> None:
         self._text = text
         self._names = names
-        self._place = 0
+        self._position = 0
         self._depth = 0
 
     def read(self) -> Size:
-        """The whole text as one size; _NoExpressionError for anything else."""
-        found = self._sum()
-        if self._text[self._place :].strip():
+        """Return the whole text as one size; _NoExpressionError for anything else."""
+        size = self._sum()
+        if self._text[self._position :].strip():
             raise _NoExpressionError
-        return found
+        return size
 
     def _sum(self) -> Size:
-        found = -self._product() if self._take("-") else self._product()
+        total = -self._product() if self._take("-") else self._product()
         while True:
             if self._take("+"):
-                found = found + self._product()
+                total = total + self._product()
             elif self._take("-"):
-                found = found - self._product()
+                total = total - self._product()
             else:
-                return found
+                return total
 
     def _product(self) -> Size:
-        found = self._factor()
+        product = self._factor()
         while self._take("*"):
-            found = found * self._factor()
-        return found
+            product = product * self._factor()
+        return product
 
     def _factor(self) -> Size:
         if self._take("("):
             return self._bracket()
-        token = _TOKEN.match(self._text, self._place)
+        token = _TOKEN.match(self._text, self._position)
         if token is None or token[3]:
             raise _NoExpressionError
-        self._place = token.end()
+        self._position = token.end()
         if token[1]:
             return bounded(int(token[1]))
         name = token[2]
@@ -97,12 +101,12 @@ class _Reader:
         return symbol(name)
 
     def _bracket(self) -> Size:
-        """What stands in brackets that are open: a name that needs them, or an expression."""
-        ends = islice(_CLOSING_BRACKET.finditer(self._text, self._place), _MOST_BRACKETS)
-        for end in reversed([found.start() for found in ends]):
-            name = self._text[self._place : end]
+        """Read inside open brackets: a name that needs brackets, or an expression."""
+        ends = islice(_CLOSING_BRACKET.finditer(self._text, self._position), _MOST_BRACKETS)
+        for end in reversed([closing.start() for closing in ends]):
+            name = self._text[self._position : end]
             if name in self._names and not name.replace(".", "_").isidentifier():
-                self._place = end + 1
+                self._position = end + 1
                 return symbol(name)
         return self._inside(self._sum)
 
@@ -118,16 +122,16 @@ class _Reader:
         self._depth += 1
         if self._depth > _MOST_BRACKETS:
             raise _NoExpressionError
-        found = read()
+        size = read()
         self._expect(")")
         self._depth -= 1
-        return found
+        return size
 
     def _take(self, sign: str) -> bool:
-        token = _TOKEN.match(self._text, self._place)
+        token = _TOKEN.match(self._text, self._position)
         if token is None or token[3] != sign:
             return False
-        self._place = token.end()
+        self._position = token.end()
         return True
 
     def _expect(self, sign: str) -> None:

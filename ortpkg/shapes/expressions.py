@@ -1,10 +1,11 @@
 """Sizes as expressions: integers and symbols, their sums and products, and operations on them.
 
-A size is an ``int`` where it is known, else an :class:`Expression`: a polynomial with integer
+A size is an ``int`` if it is known, else an :class:`Expression`: a polynomial with integer
 coefficients over *atoms*. An atom is a symbol, or an operation over sizes that is no polynomial: a
-floor quotient, a remainder, a maximum, a minimum, what two sizes broadcast to, one size where it is
-not 0, else another. Equal sizes have equal polynomials, so ``==`` and ``hash`` decide; what is too
-large to be worth keeping becomes a new symbol where it is used.
+floor quotient, a remainder, a maximum, a minimum, the broadcast of two sizes, or one size unless it
+is
+0, else another. Equal sizes have equal polynomials, so ``==`` and ``hash`` decide. An expression
+that is too large to keep is replaced by a new symbol.
 
 All symbols are sizes of dimensions: 0 or more.
 """
@@ -16,27 +17,27 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-#: Bounds of an expression: a stranger's model must not make it grow.
+#: Bounds of an expression, which an untrusted model must not exceed.
 _MOST_TERMS = 24
 _MOST_DEPTH = 12
 _MOST_FACTORS = 8
-#: Atoms, each as often as it stands: sorting, comparing and showing look at all of them.
+#: Most atoms, counted with repetitions, since sorting, comparing and printing visit all of them.
 _MOST_ATOMS = 512
-#: Characters of all atoms, which an operation writes down: a model chooses its symbols' names.
+#: Most characters of all atoms, whose names a model chooses and operations contain as text.
 _MOST_CHARACTERS = 4096
-#: Numbers in it: 64 bits hold a size of a tensor, and all that a model computes with sizes.
+#: Largest number: 64 bits hold all sizes of tensors and all numbers that models compute from them.
 _MOST_NUMBER = 1 << 64
 
 
 class TooLargeError(ArithmeticError):
-    """The expression would pass the bounds; whoever computes takes a new symbol instead."""
+    """The expression would exceed the bounds; callers use a new symbol instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A size that the model leaves open.
 
-    ``is_anonymous``: the model gives it no name, and this one is made up.
+    ``is_anonymous`` is True if the model gives it no name, and this one is made up.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Symbol:
 
     @property
     def depth(self) -> int:
-        """0, since no operation is nested in it."""
+        """Nesting depth of operations: 0, since a symbol contains none."""
         return 0
 
     @property
     def atom_count(self) -> int:
-        """1: itself."""
+        """Number of atoms: 1, the symbol itself."""
         return 1
 
     def __str__(self) -> str:
@@ -60,14 +61,14 @@ class Symbol:
 class Operation:
     """An operation over two sizes that is no polynomial.
 
-    What follows from its sizes is kept, since sizes are held against each other again and again.
+    Its properties are computed once, since sizes are compared often.
 
     Attributes:
         kind: a key of :data:`_OPERATIONS`.
-        left, right: what it is of.
-        depth: how deep operations are nested in it.
-        atom_count: how many atoms stand in it, itself among them.
-        text: itself, as people write it.
+        left, right: the operands.
+        depth: nesting depth of operations.
+        atom_count: number of atoms in it, including itself.
+        text: the operation as text, for people.
     """
 
     kind: str
@@ -98,13 +99,13 @@ Monomial = tuple[Atom, ...]
 
 
 def _bracketed(size: Size, operators: str) -> str:
-    """The size as text, in brackets where it has one of these characters."""
+    """Return the size as text, in brackets if it contains one of these characters."""
     text = str(size)
     return f"({text})" if any(character in text for character in operators) else text
 
 
 def broadcast_numbers(left: int, right: int) -> int:
-    """The size that two broadcast to. ValueError where they do not."""
+    """Return the size that two broadcast to; ValueError if they do not."""
     if left != right and 1 not in {left, right}:
         raise ValueError(f"sizes {left} and {right} do not broadcast")
     return right if left == 1 else left
@@ -122,26 +123,26 @@ _OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A polynomial over atoms, with no term of coefficient 0.
+    """A polynomial over atoms, without terms of coefficient 0.
 
-    Never a mere number, which is an ``int``.
+    A mere number is an ``int`` instead.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
 
     @property
     def depth(self) -> int:
-        """How deep operations are nested in it."""
+        """Nesting depth of operations."""
         return max(atom.depth for atom in self.atoms())
 
     def atoms(self) -> Iterator[Atom]:
-        """Every atom, as often as it stands."""
+        """Yield every atom, with repetitions."""
         for monomial, _ in self.terms:
             yield from monomial
 
     @property
     def symbol(self) -> Symbol | None:
-        """The symbol that it is, where it is no more than one."""
+        """The symbol that the expression consists of; None if it is anything else."""
         (monomial, coefficient), *rest = self.terms
         if rest or coefficient != 1 or len(monomial) != 1:
             return None
@@ -162,7 +163,7 @@ class Expression:
         return self * -1 + other
 
     def __mul__(self, other: Size) -> Size:
-        if isinstance(other, int):  # the terms stay in their order
+        if isinstance(other, int):  # the order of the terms does not change
             scaled = ((factors, count * other) for factors, count in self.terms)
             return size_of_terms(tuple(scaled)) if other else 0
         total: tuple[tuple[Monomial, int], ...] = ()
@@ -184,7 +185,7 @@ class Expression:
         return text
 
 
-#: A size of a dimension, or a number computed from such: known, or an expression.
+#: A size of a dimension, or a number computed from sizes: a known number, or an expression.
 Size = int | Expression
 
 
@@ -193,22 +194,22 @@ def _needs_brackets(atom: Atom) -> bool:
 
 
 def symbol(name: str, *, is_anonymous: bool = False) -> Expression:
-    """The size of that name."""
+    """Return the size of that name."""
     return Expression((((Symbol(name, is_anonymous),), 1),))
 
 
 def depth_of(size: Size) -> int:
-    """How deep operations are nested in a size; 0 for a number."""
+    """Return the nesting depth of operations in a size; 0 for a number."""
     return 0 if isinstance(size, int) else size.depth
 
 
 def atom_count_of(size: Size) -> int:
-    """How many atoms stand in a size, those inside operations too; 0 for a number."""
+    """Return the number of atoms in a size, also inside operations; 0 for a number."""
     return 0 if isinstance(size, int) else sum(atom.atom_count for atom in size.atoms())
 
 
 def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
-    """The terms whose sum the size is; none of 0."""
+    """Return the terms whose sum the size is; none for 0."""
     if isinstance(size, Expression):
         return size.terms
     return (((), size),) if size else ()
@@ -231,19 +232,24 @@ def _product(left: Monomial, right: Monomial) -> Monomial:
 def _sum(
     left: tuple[tuple[Monomial, int], ...], right: tuple[tuple[Monomial, int], ...]
 ) -> tuple[tuple[Monomial, int], ...]:
-    found = dict(left)
+    coefficients = dict(left)
     for monomial, coefficient in right:
-        found[monomial] = found.get(monomial, 0) + coefficient
-    kept = [(monomial, coefficient) for monomial, coefficient in found.items() if coefficient]
-    if len(kept) > _MOST_TERMS:
+        coefficients[monomial] = coefficients.get(monomial, 0) + coefficient
+    terms = [
+        (monomial, coefficient) for monomial, coefficient in coefficients.items() if coefficient
+    ]
+    if len(terms) > _MOST_TERMS:
         raise TooLargeError
-    return tuple(sorted(kept, key=lambda term: _order(term[0]))) if len(kept) > 1 else tuple(kept)
+    return (
+        tuple(sorted(terms, key=lambda term: _order(term[0]))) if len(terms) > 1 else tuple(terms)
+    )
 
 
 def size_of_terms(terms: tuple[tuple[Monomial, int], ...]) -> Size:
-    """The sum of terms, of which no two have the same factors.
+    """Return the sum of terms that all have different factors.
 
-    TooLargeError where too many atoms stand in it, or a number is too large.
+    Raises:
+        TooLargeError: if there are too many atoms, or a number is too large.
     """
     if not terms:
         return 0
@@ -262,14 +268,14 @@ def size_of_terms(terms: tuple[tuple[Monomial, int], ...]) -> Size:
 
 
 def bounded(number: int) -> int:
-    """The number. TooLargeError where no size, nor what is computed of sizes, is so large."""
+    """Return the number; TooLargeError if it exceeds all sizes and numbers computed from them."""
     if abs(number) > _MOST_NUMBER:
         raise TooLargeError
     return number
 
 
 def operation(kind: str, left: Size, right: Size) -> Size:
-    """The operation of that kind, or its number. TooLargeError where too much is in it."""
+    """Return the operation on sizes, or its number; TooLargeError if it exceeds the bounds."""
     if isinstance(left, int) and isinstance(right, int):
         return _OPERATIONS[kind](left, right)
     for number in (left, right):
@@ -286,10 +292,11 @@ def operation(kind: str, left: Size, right: Size) -> Size:
 
 
 def evaluate(size: Size, values: Mapping[str, int]) -> int:
-    """The number that the expression is for these values of its symbols.
+    """Return the value of the expression for these values of its symbols.
 
-    KeyError names a symbol without a value; ZeroDivisionError and ValueError where the values make
-    no size.
+    Raises:
+        KeyError: names a symbol without a value.
+        ZeroDivisionError, ValueError: if the values make no size.
     """
     if isinstance(size, int):
         return size
@@ -306,13 +313,13 @@ def _value(atom: Atom, values: Mapping[str, int]) -> int:
 
 
 def symbols_of(size: Size) -> frozenset[Symbol]:
-    """Every symbol in it, those inside operations too."""
+    """Return all symbols in a size, also inside operations."""
     if isinstance(size, int):
         return frozenset()
-    found: frozenset[Symbol] = frozenset()
+    symbols: frozenset[Symbol] = frozenset()
     for atom in size.atoms():
         inner = (
             {atom} if isinstance(atom, Symbol) else symbols_of(atom.left) | symbols_of(atom.right)
         )
-        found |= inner
-    return found
+        symbols |= inner
+    return symbols

@@ -1,8 +1,8 @@
-"""Fills in the types of a graph's values, from inputs and constants to outputs.
+"""Infers the types of a graph's values, from inputs and constants to outputs.
 
-Sizes are expressions over the symbols of the model's inputs while inference runs; a graph's types
-then hold their text, so that equal sizes have equal names. Sub-graphs are inferred where their node
-is. One node whose inputs do not fit each other leaves its own outputs open, and no more.
+Sizes are expressions over the symbols of the model's inputs during inference; a graph's types
+then contain their text, so that equal sizes have equal names. Sub-graphs are inferred with their
+node. A node whose inputs do not fit each other leaves only its own outputs open.
 """
 
 from __future__ import annotations
@@ -56,75 +56,75 @@ from ortpkg.shapes.shape_context import (
 
 _log = logging.getLogger(__name__)
 
-#: Of the environment: "1" raises what a shape function did not expect, which otherwise leaves
+#: Environment variable: "1" raises unexpected errors of shape functions, which otherwise leave
 #: shapes open.
 STRICT_VARIABLE = "ORTPKG_STRICT_SHAPES"
 
-#: How often inference may go through nodes of sub-graphs: loops in loops are gone through again
-#: until nothing changes.
+#: Most visits of each node of sub-graphs, since nested loops are visited until nothing changes.
 _VISITS_PER_NODE = 16
-#: Larger tensors hold no shapes.
+#: Largest tensor whose elements are passed on to partitions; larger ones hold no shapes.
 _MOST_TOLD_ELEMENTS = 64
 _FEWEST_VISITS = 1000
-#: Names of dimensions by which exporters say that they know none: equal names mean nothing.
+#: Exporters' names for unknown dimensions, which do not mean equal sizes.
 _UNKNOWN_WORDS = frozenset({"?", "-1", "*", "none", "null", "unknown", "undefined", "dynamic"})
 
 
 def types_are_known(model: Model, *, with_sizes: bool) -> bool:
-    """Whether each node's outputs have types, so that inference adds nothing.
+    """Return True if each node's outputs have types, so that inference adds nothing.
 
-    ``with_sizes``: whether also every size is known.
+    With ``with_sizes``, all sizes must be known too.
     """
     for graph in all_graphs(model.graph):
         for node in graph.nodes:
             for output in node.outputs:
-                known = graph.types.get(output)
-                if output and (known is None or (with_sizes and not _is_static(known))):
+                value_type = graph.types.get(output)
+                if output and (value_type is None or (with_sizes and not _is_static(value_type))):
                     return False
     return True
 
 
-def _is_static(known: ValueType) -> bool:
-    return isinstance(known, TensorType) and known.is_static
+def _is_static(value_type: ValueType) -> bool:
+    return isinstance(value_type, TensorType) and value_type.is_static
 
 
 def dimension_names(graph: Graph) -> list[str]:
-    """Names of symbolic dimensions that the model declares, each once."""
-    found: dict[str, None] = {}
+    """Return the names of symbolic dimensions that the model declares, each once."""
+    names: dict[str, None] = {}
     for current in all_graphs(graph):
         for value_type in current.types.values():
-            found |= dict.fromkeys(
+            names |= dict.fromkeys(
                 name for name in _shape_of(value_type) or () if isinstance(name, str)
             )
-    return list(found)
+    return list(names)
 
 
 def infer_types(model: Model) -> None:
-    """Fills ``graph.types`` of the main graph and of all sub-graphs.
+    """Fill ``graph.types`` of the main graph and of all sub-graphs.
 
-    What a model declares is kept where inference says nothing, and for the names of its outputs'
-    dimensions. Where a declared dimension and an inferred one differ, neither is believed.
+    A model's declarations are kept where inference finds nothing, and for names of output
+    dimensions. If a declared dimension and an inferred one differ, neither is trusted.
 
-    Raises InvalidGraphError where a declared element type or kind contradicts what the node makes.
+    Raises:
+        InvalidGraphError: if a declared element type or kind contradicts the node's output.
     """
     infer_sizes(model)
 
 
 def infer_sizes(model: Model) -> Mapping[str, Knowledge]:
-    """What is known of the main graph's values, with sizes in the symbols of its inputs.
+    """Return the knowledge of the main graph's values, with sizes in its inputs' symbols.
 
-    Fills ``graph.types`` and raises as :func:`infer_types` does.
+    It fills ``graph.types`` and raises as :func:`infer_types` does.
     """
     for graph in all_graphs(model.graph):
         if graph is not model.graph:
-            graph.known_elements = {}  # of a loop that takes too many rounds nothing is known
+            graph.known_elements = {}  # stays empty for a loop that takes too many rounds
         for name, initializer in graph.initializers.items():
             graph.types.setdefault(name, TensorType(initializer.element_type, initializer.shape))
     return _Inference(model.graph).run()
 
 
 class _Scope:
-    """What is known of the values of one graph, with the graphs around it."""
+    """Knowledge of the values of one graph, with the graphs around it."""
 
     def __init__(self, graph: Graph, outer: _Scope | None) -> None:
         self.graph = graph
@@ -132,12 +132,12 @@ class _Scope:
         self.values: dict[str, Knowledge] = {}
 
     def find(self, name: str) -> Knowledge | None:
-        """What is known of a value, here or in the graphs around; None also for hidden ones."""
+        """Return the knowledge of a value, also from the graphs around; None for hidden values."""
         scope: _Scope | None = self
         while scope is not None:
-            found = scope.values.get(name)
-            if found is not None:
-                return found
+            knowledge = scope.values.get(name)
+            if knowledge is not None:
+                return knowledge
             if scope.graph.defines(name):
                 return None
             scope = scope.outer
@@ -153,14 +153,16 @@ class _Inference:
             for name in _shape_of(graph.types.get(value)) or ()
             if isinstance(name, str)
         }
-        self._taken = frozenset(dimension_names(graph)) | {
-            found.name for size in self._given_elements() for found in symbols_of(size)
+        self._reserved_names = frozenset(dimension_names(graph)) | {
+            element_symbol.name
+            for size in self._given_elements()
+            for element_symbol in symbols_of(size)
         }
         self._count = 0
         self._visits_left = _VISITS_PER_NODE * sum(map(len, all_graphs(graph))) + _FEWEST_VISITS
         self._scopes: dict[int, _Scope] = {}
-        #: Whether numbers that the model declares for inner values stand for what nodes make.
-        self._believes = False
+        #: True once a declared number of an inner value has replaced an unknown size.
+        self._trusts_declarations = False
 
     def run(self) -> Mapping[str, Knowledge]:
         """Infers all graphs and writes their types; what is known of the main one's values."""
@@ -169,14 +171,14 @@ class _Inference:
             declared = self._declared_knowledge(self._graph.types.get(name))
             self._set(scope, name, self._with_given_elements(name, declared))
         self._infer_graph(scope)
-        for each in self._scopes.values():
-            self._write_types(each)
+        for inner_scope in self._scopes.values():
+            self._write_types(inner_scope)
         return scope.values
 
     # --- what is known of a partition's inputs ----------------------------------------------------
 
     def _given_elements(self) -> Iterator[Size]:
-        """Collect the elements that are known of the main graph's inputs."""
+        """Yield the known elements of the main graph's inputs."""
         for name in self._graph.inputs:
             for element in self._graph.known_elements.get(name, ()):
                 yield self._size_of(element)
@@ -185,7 +187,7 @@ class _Inference:
         return element if isinstance(element, int) else size_of_text(element, self._declared)
 
     def _with_given_elements(self, name: str, knowledge: Knowledge | None) -> Knowledge | None:
-        """An input's knowledge with the elements that the graph around the partition knew."""
+        """Return an input's knowledge with the elements known outside the partition."""
         given_elements = self._graph.known_elements.get(name)
         if (
             given_elements is None
@@ -219,13 +221,13 @@ class _Inference:
         if self._visits_left < 0:
             return self._give_up(scope)
         for index, name in enumerate(graph.inputs):
-            given = inputs[index] if index < len(inputs) else None
+            knowledge = inputs[index] if index < len(inputs) else None
             declared = self._declared_knowledge(graph.types.get(name))
-            self._set(scope, name, declared if given is None else given)
+            self._set(scope, name, declared if knowledge is None else knowledge)
         return self._infer_graph(scope)
 
     def _give_up(self, scope: _Scope) -> list[Knowledge | None]:
-        """Forgets what earlier rounds found in a sub-graph, and says nothing of what it makes."""
+        """Forget what earlier rounds found in a sub-graph, and return nothing for its outputs."""
         for graph in all_graphs(scope.graph):
             self._scopes.pop(id(graph), None)
         return [None] * len(scope.graph.outputs)
@@ -238,12 +240,12 @@ class _Inference:
         made = self._made(scope, node, inputs)
         for slot, name in enumerate(node.outputs):
             if name:
-                known = _with_type(made.get(slot), output_by_definition(node, slot, inputs))
+                inferred = _with_type(made.get(slot), output_by_definition(node, slot, inputs))
                 declared = scope.graph.types.get(name)
-                reconciled = self._reconciled(name, node, known, declared)
+                reconciled = self._reconciled(name, node, inferred, declared)
                 self._set(scope, name, reconciled)
-                if scope.graph.use_count(name) and _adds_numbers(known, reconciled):
-                    self._believes = True
+                if scope.graph.use_count(name) and _adds_numbers(inferred, reconciled):
+                    self._trusts_declarations = True
 
     def _made(
         self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]
@@ -256,8 +258,7 @@ class _Inference:
         except (ShapeError, TooLargeError) as error:
             _log.info("shapes of %s: %s", node, quoted(error))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            # Wrong ranks, counts and attributes that a function did not expect: a run says what is
-            # wrong with them.
+            # Unexpected ranks, counts and attributes; a run reports what is wrong with them.
             if os.environ.get(STRICT_VARIABLE) == "1":
                 error.add_note(f"raised by the shape function of {node}")
                 raise
@@ -273,16 +274,16 @@ class _Inference:
         node: Node,
         inputs: Sequence[Knowledge | None],
     ) -> dict[int, Knowledge]:
-        """What the operator's function says of the outputs, errors included.
+        """Return the outputs' knowledge by the operator's function, which may raise.
 
-        Where their sizes become too long as expressions, it is asked again with inputs whose sizes
-        are single symbols.
+        If sizes exceed the bounds of expressions, it is called again with inputs whose sizes are
+        single symbols.
         """
         context = self._context(scope, node, inputs)
         try:
             function(context)
         except TooLargeError:
-            context = self._context(scope, node, [self._simple(known) for known in inputs])
+            context = self._context(scope, node, [self._simple(knowledge) for knowledge in inputs])
             function(context)
         return context.made
 
@@ -290,10 +291,10 @@ class _Inference:
         self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]
     ) -> ShapeContext:
         def constants(name: str) -> npt.NDArray[Any] | None:
-            found = scope.graph.constant(name) or _constant_node_value(scope, name)
+            initializer = scope.graph.constant(name) or _constant_node_value(scope, name)
             return (
-                found.numpy()
-                if found is not None and math.prod(found.shape) <= MOST_ELEMENTS
+                initializer.numpy()
+                if initializer is not None and math.prod(initializer.shape) <= MOST_ELEMENTS
                 else None
             )
 
@@ -302,29 +303,29 @@ class _Inference:
             inputs,
             constants=constants,
             new_size=self._new_size,
-            infer_subgraph=lambda graph, given: self._infer_subgraph(scope, graph, given),
+            infer_subgraph=lambda graph, arguments: self._infer_subgraph(scope, graph, arguments),
         )
 
     def _new_size(self) -> Expression:
-        while (name := f"unk__{self._count}") in self._taken:
+        while (name := f"unk__{self._count}") in self._reserved_names:
             self._count += 1
         self._count += 1
         return symbol(name, is_anonymous=True)
 
-    def _simple(self, known: Knowledge | None) -> Knowledge | None:
-        """``known`` with a new symbol for each size that is neither a number nor a symbol."""
-        if not isinstance(known, KnownTensor) or known.shape is None:
-            return known
+    def _simple(self, knowledge: Knowledge | None) -> Knowledge | None:
+        """Return the knowledge with a new symbol for each size that is a longer expression."""
+        if not isinstance(knowledge, KnownTensor) or knowledge.shape is None:
+            return knowledge
         shape = tuple(
             size if isinstance(size, int) or size.symbol else self._new_size()
-            for size in known.shape
+            for size in knowledge.shape
         )
-        return KnownTensor(known.element_type, shape)
+        return KnownTensor(knowledge.element_type, shape)
 
     @staticmethod
-    def _set(scope: _Scope, name: str, known: Knowledge | None) -> None:
-        if known is not None:
-            scope.values[name] = known
+    def _set(scope: _Scope, name: str, knowledge: Knowledge | None) -> None:
+        if knowledge is not None:
+            scope.values[name] = knowledge
 
     # --- what the model declares ------------------------------------------------------------------
 
@@ -352,7 +353,7 @@ class _Inference:
     def _reconciled(
         self, name: str, node: Node, inferred: Knowledge | None, declared: ValueType | None
     ) -> Knowledge | None:
-        """What holds of a value that the model declares and a node makes."""
+        """Return the knowledge of a value that the model declares and a node makes."""
         if declared is None or inferred is None:
             return self._declared_knowledge(declared) if inferred is None else inferred
         made = type_of(inferred, self._dimension)
@@ -379,9 +380,9 @@ class _Inference:
             return None
         return tuple(
             size
-            if not isinstance(said, int) or size == said
-            else (self._new_size() if isinstance(size, int) else said)
-            for size, said in zip(inferred, declared, strict=True)
+            if not isinstance(declared_size, int) or size == declared_size
+            else (self._new_size() if isinstance(size, int) else declared_size)
+            for size, declared_size in zip(inferred, declared, strict=True)
         )
 
     # --- results ----------------------------------------------------------------------------------
@@ -391,13 +392,13 @@ class _Inference:
         graph.known_elements = {
             name: tuple(map(self._dimension, sizes))
             for name, knowledge in scope.values.items()
-            # what is only believed holds where a guard asks, and nobody asks of elements
-            if (not self._believes or graph.is_input(name))
+            # trusted declarations need a guard, and there are no guards for elements
+            if (not self._trusts_declarations or graph.is_input(name))
             and name not in graph.initializers
             and (sizes := _followed_elements(knowledge)) is not None
         }
         for name, knowledge in scope.values.items():
-            is_given = graph is not self._graph and graph.is_input(name)  # by the node around it
+            is_given = graph is not self._graph and graph.is_input(name)  # from the outer node
             if graph.producer_of(name) is None and name in graph.types and not is_given:
                 continue
             value_type = type_of(knowledge, self._dimension)
@@ -419,7 +420,7 @@ class _Inference:
 
 
 def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
-    """The tensor of the Constant node that makes a value of this graph."""
+    """Return the tensor of the Constant node that makes a value of this graph, else None."""
     producer = scope.graph.producer_of(name)
     return (
         producer.attribute("value")
@@ -429,7 +430,7 @@ def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
 
 
 def _adds_numbers(inferred: Knowledge | None, reconciled: Knowledge | None) -> bool:
-    """Whether a declared number is a size that inference did not find."""
+    """Return True if a declared number is a size that inference did not find."""
     shape = inferred.shape if isinstance(inferred, KnownTensor) else None
     if not isinstance(reconciled, KnownTensor) or reconciled.shape is None:
         return False
@@ -442,7 +443,7 @@ def _adds_numbers(inferred: Knowledge | None, reconciled: Knowledge | None) -> b
 
 
 def _followed_elements(knowledge: Knowledge) -> Sizes | None:
-    """The elements that a partition which takes the value as an input is told of."""
+    """Return the elements that are passed on to partitions that have the value as an input."""
     if not isinstance(knowledge, KnownTensor) or knowledge.elements is None:
         return None
     return (
@@ -454,25 +455,30 @@ def _shape_of(value_type: ValueType | None) -> Shape | None:
     return value_type.shape if isinstance(value_type, TensorType | SparseTensorType) else None
 
 
-def _with_type(known: Knowledge | None, by_definition: Knowledge | None) -> Knowledge | None:
-    """``known``, with the element type of the operator's definition if its function said none."""
-    if known is None:
+def _with_type(knowledge: Knowledge | None, by_definition: Knowledge | None) -> Knowledge | None:
+    """Return the knowledge, with the definition's element type if the function set none."""
+    if knowledge is None:
         return by_definition
-    if isinstance(known, KnownTensor) and known.element_type is ElementType.UNDEFINED:
+    if isinstance(knowledge, KnownTensor) and knowledge.element_type is ElementType.UNDEFINED:
         if not isinstance(by_definition, KnownTensor):
-            return known
-        known = KnownTensor(by_definition.element_type, known.shape, known.elements)
-    return known.with_elements_in_range() if isinstance(known, KnownTensor) else known
+            return knowledge
+        knowledge = KnownTensor(by_definition.element_type, knowledge.shape, knowledge.elements)
+    return knowledge.with_elements_in_range() if isinstance(knowledge, KnownTensor) else knowledge
 
 
 def _with_names(made: ValueType, declared: ValueType | None) -> ValueType:
-    """An output's dimensions keep the names that the model gives them."""
-    own, said = _shape_of(made), _shape_of(declared)
-    if not isinstance(made, TensorType) or own is None or said is None or len(own) != len(said):
+    """Return the type with the dimension names that the model declares for an output."""
+    inferred_shape, declared_shape = _shape_of(made), _shape_of(declared)
+    if (
+        not isinstance(made, TensorType)
+        or inferred_shape is None
+        or declared_shape is None
+        or len(inferred_shape) != len(declared_shape)
+    ):
         return made
-    pairs = zip(own, said, strict=True)
+    pairs = zip(inferred_shape, declared_shape, strict=True)
     return TensorType(made.element_type, tuple(_named(*pair) for pair in pairs))
 
 
-def _named(own: Dimension, said: Dimension) -> Dimension:
-    return said if isinstance(said, str) and not isinstance(own, int) else own
+def _named(inferred: Dimension, declared: Dimension) -> Dimension:
+    return declared if isinstance(declared, str) and not isinstance(inferred, int) else inferred

@@ -1,4 +1,4 @@
-"""Operators that join tensors, and split them."""
+"""Shapes of operators that join tensors, and split them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from ortpkg.shapes.size_operations import divide_exactly, floor_divide, larger, 
 @infers("Concat")
 def concat(context: ShapeContext) -> None:
     shapes = [context.shape(slot) for slot in range(len(context.node.inputs))]
-    known = [shape for shape in shapes if shape is not None]
-    if not known:
+    known_shapes = [shape for shape in shapes if shape is not None]
+    if not known_shapes:
         return
-    rank = len(known[0])
-    if any(len(shape) != rank for shape in known):
+    rank = len(known_shapes[0])
+    if any(len(shape) != rank for shape in known_shapes):
         raise ShapeError(
-            f"{context.node}: joins tensors of {sorted({len(shape) for shape in known})} dimensions"
+            f"{context.node}: joins tensors of"
+            f" {sorted({len(shape) for shape in known_shapes})} dimensions"
         )
     axis = context.axis(context.attribute("axis", 1), rank)
     made: list[Size] = []
     for position in range(rank):
-        sizes = [shape[position] for shape in known]
+        sizes = [shape[position] for shape in known_shapes]
         if position == axis:
             made.append(
-                context.compute(total, *sizes) if len(known) == len(shapes) else context.new_size()
+                context.compute(total, *sizes)
+                if len(known_shapes) == len(shapes)
+                else context.new_size()
             )
         else:
             made.append(_agreed(context, sizes))
@@ -40,7 +43,7 @@ def concat(context: ShapeContext) -> None:
 
 
 def _agreed(context: ShapeContext, sizes: Sequence[Size]) -> Size:
-    """The one size that all of these must be."""
+    """Return the single size that all of these must have."""
     numbers = {size for size in sizes if isinstance(size, int)}
     if len(numbers) > 1:
         raise ShapeError(f"{context.node}: sizes {sorted(numbers)} must be equal")
@@ -49,24 +52,24 @@ def _agreed(context: ShapeContext, sizes: Sequence[Size]) -> Size:
 
 @infers("QLinearConcat", domain="com.microsoft")
 def quantized_concat(context: ShapeContext) -> None:
-    """Inputs (scale, zero point of the result, then tensor, scale, zero point each)."""
+    """Infer from (scale, zero point of the result, then tensor, scale, zero point each)."""
     shapes = [context.shape(slot) for slot in range(2, len(context.node.inputs), 3)]
-    known = [shape for shape in shapes if shape is not None]
+    known_shapes = [shape for shape in shapes if shape is not None]
     element_type = context.element_type(2)
-    if len(known) < len(shapes) or len({len(shape) for shape in known}) != 1:
+    if len(known_shapes) < len(shapes) or len({len(shape) for shape in known_shapes}) != 1:
         context.make(0, None, element_type)
         return
-    axis = context.axis(context.attribute("axis", 0), len(known[0]))
+    axis = context.axis(context.attribute("axis", 0), len(known_shapes[0]))
     made = [
         context.compute(total, *sizes) if position == axis else _agreed(context, sizes)
-        for position, sizes in enumerate(zip(*known, strict=True))
+        for position, sizes in enumerate(zip(*known_shapes, strict=True))
     ]
     context.make(0, made, element_type)
 
 
 @infers("Split")
 def split(context: ShapeContext) -> None:
-    """Sizes of parts: an attribute (to 11), an input (from 13, perhaps in 1), else all equal."""
+    """Infer parts whose sizes are an attribute (to 11), an input (from 13, or 1), or all equal."""
     shape, count = context.shape(0), len(context.node.outputs)
     if shape is None:
         return
@@ -79,11 +82,11 @@ def split(context: ShapeContext) -> None:
 
 
 def split_sizes(context: ShapeContext, whole: Size, count: int) -> list[Size]:
-    """The sizes of ``count`` parts of an axis of ``whole``."""
+    """Return the sizes of ``count`` parts of an axis of size ``whole``."""
     sizes: Sequence[Size | None] | None = context.integers("split")
     if context.has(1):
-        found = context.elements(1)
-        sizes = [None] * count if found is None else found.values
+        elements = context.elements(1)
+        sizes = [None] * count if elements is None else elements.values
     if sizes:
         if len(sizes) != count:
             raise ShapeError(f"{context.node}: sizes of {len(sizes)} parts for {count} outputs")
@@ -102,28 +105,28 @@ def split_sizes(context: ShapeContext, whole: Size, count: int) -> list[Size]:
     exact = divide_exactly(whole, count)
     if exact is not None or context.version < 18:
         return [context.compute(floor_divide, whole, count) if exact is None else exact] * count
-    each = context.compute(floor_divide, whole + (count - 1), count)
+    part = context.compute(floor_divide, whole + (count - 1), count)
     try:
-        return _uneven_parts(whole, each, count)
+        return _uneven_parts(whole, part, count)
     except TooLargeError:
-        return [each, *context.new_sizes(count - 1)]
+        return [part, *context.new_sizes(count - 1)]
 
 
-def _uneven_parts(whole: Size, each: Size, count: int) -> list[Size]:
-    """Parts of ``each`` until nothing is left; what is left at last may be less, or nothing."""
+def _uneven_parts(whole: Size, part: Size, count: int) -> list[Size]:
+    """Return parts of size ``part`` until nothing is left; the last ones may be smaller or 0."""
     if count == 2:
-        return [each, whole - each]
+        return [part, whole - part]
     later = polled_parts(range(1, count))
-    return [each, *(smaller(each, larger(0, whole - each * before)) for before in later)]
+    return [part, *(smaller(part, larger(0, whole - part * before)) for before in later)]
 
 
 def _parts(context: ShapeContext, sizes: Sequence[Size]) -> list[list[Size | None]] | None:
-    """The elements of each part of a followed vector, which is split into parts of these sizes."""
-    given = context.elements(0)
+    """Return the elements of each part of a followed vector, for parts of these sizes."""
+    elements = context.elements(0)
     numbers = [size for size in sizes if isinstance(size, int)]
-    if given is None or len(given.shape) != 1 or len(numbers) < len(sizes):
+    if elements is None or len(elements.shape) != 1 or len(numbers) < len(sizes):
         return None
     if any(number < 0 for number in numbers):
         raise ShapeError(f"{context.node}: a part of {min(numbers)} elements")
-    rest = iter(given.values)
+    rest = iter(elements.values)
     return [list(islice(rest, number)) for number in numbers]

@@ -1,4 +1,4 @@
-"""What inference knows of a value: type, sizes, the elements of small whole-number tensors."""
+"""Knowledge of a value: type, sizes, and the elements of small whole-number tensors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Positions = npt.NDArray[np.int64]
 #: Sizes of a tensor's dimensions in order.
 Sizes = tuple[Size, ...]
 
-#: Of larger tensors no elements are followed.
+#: Largest tensor whose elements are followed.
 MOST_ELEMENTS = 1024
-#: What a dimension without a number is taken for where 32 bits have to hold what is computed of it.
+#: Assumed largest size of an unknown dimension, for numbers computed from it in 32 bits.
 _LARGEST_DIMENSION = 1 << 28
 
-#: Element types that are followed → the least and the largest number that they hold.
+#: Element types that are followed → their least and largest numbers.
 WHOLE_NUMBERS: Mapping[ElementType, tuple[int, int]] = {
     ElementType.BOOL: (0, 1),
     ElementType.INT8: (-(1 << 7), (1 << 7) - 1),
@@ -47,7 +47,7 @@ WHOLE_NUMBERS: Mapping[ElementType, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """A small tensor of whole numbers. ``values``: in C order, None for each that is not known."""
+    """A small tensor of whole numbers; ``values`` are in C order, None for unknown ones."""
 
     shape: tuple[int, ...]
     values: tuple[Size | None, ...]
@@ -57,18 +57,18 @@ class Elements:
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The values where all are known numbers, else None."""
-        found = tuple(value for value in self.values if isinstance(value, int))
-        return found if len(found) == len(self.values) else None
+        """The values if all are known numbers, else None."""
+        numbers = tuple(value for value in self.values if isinstance(value, int))
+        return numbers if len(numbers) == len(self.values) else None
 
     @property
     def sizes(self) -> Sizes | None:
-        """The values where all are known, perhaps with symbols, else None."""
-        found = tuple(value for value in self.values if value is not None)
-        return found if len(found) == len(self.values) else None
+        """The values if all are known, possibly with symbols, else None."""
+        sizes = tuple(value for value in self.values if value is not None)
+        return sizes if len(sizes) == len(self.values) else None
 
     def moved(self, move: Callable[[Positions], Positions]) -> list[Size | None]:
-        """The values in C order after a move that numpy makes of any array of that shape."""
+        """Return the values in C order after a move that numpy makes for arrays of this shape."""
         positions = move(np.arange(len(self.values)).reshape(self.shape))
         return [self.values[position] for position in positions.reshape(-1).tolist()]
 
@@ -78,9 +78,9 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class KnownTensor:
-    """A tensor; ``shape`` is None where not even the number of dimensions is known.
+    """A tensor; ``shape`` is None if even the number of dimensions is unknown.
 
-    ``count``: of a tensor of one float that a whole number was cast to, that number.
+    ``count`` is the whole number that was cast to a tensor of one float.
     """
 
     element_type: ElementType = ElementType.UNDEFINED
@@ -90,49 +90,49 @@ class KnownTensor:
     count: Size | None = None
 
     def without_elements(self) -> KnownTensor:
-        """The same type and shape, with no value known."""
+        """Return the same type and shape, without known elements."""
         is_bare = self.elements is None and self.count is None
         return self if is_bare else replace(self, elements=None, count=None)
 
     def with_elements_in_range(self) -> KnownTensor:
-        """The same without numbers beyond the element type, which a run would wrap around."""
+        """Return the tensor without elements out of the type's range, which would wrap around."""
         if self.elements is None:
             return self
         if self.element_type not in WHOLE_NUMBERS:
             return replace(self, elements=None)
-        kept = tuple(
+        in_range = tuple(
             value if value is None or _holds(self.element_type, value) else None
             for value in self.elements
         )
-        if kept == self.elements.values:
+        if in_range == self.elements.values:
             return self
-        return replace(self, elements=Elements(self.elements.shape, kept))
+        return replace(self, elements=Elements(self.elements.shape, in_range))
 
 
 def _holds(element_type: ElementType, value: Size) -> bool:
     low, high = WHOLE_NUMBERS[element_type]
     if isinstance(value, int) or high < 1 << 62:
         return fits(value, low, high, largest_symbol=_LARGEST_DIMENSION)
-    return True  # products of 64 bits are followed as far as expressions go
+    return True  # products of 64 bits are followed as far as expressions allow
 
 
 @dataclass(frozen=True, slots=True)
 class KnownSequence:
-    """Values of one type; ``element`` is what all have in common, None where nothing is known."""
+    """Values of one type; ``element`` is what all have in common, None if nothing is known."""
 
     element: Knowledge | None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOptional:
-    """A value, or none."""
+    """A value that may be missing."""
 
     element: Knowledge | None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownOther:
-    """A value whose type holds no sizes: a map."""
+    """A value whose type has no sizes: a map."""
 
     type: ValueType
 
@@ -140,19 +140,25 @@ class KnownOther:
 Knowledge = KnownTensor | KnownSequence | KnownOptional | KnownOther
 
 
-def type_of(known: Knowledge | None, dimension: Callable[[Size], Dimension]) -> ValueType | None:
-    """The type as a graph holds it, each size as ``dimension`` writes it.
+def type_of(
+    knowledge: Knowledge | None, dimension: Callable[[Size], Dimension]
+) -> ValueType | None:
+    """Return the type as a graph stores it, with sizes written by ``dimension``.
 
-    None where the element type is not known.
+    None if the element type is unknown.
     """
-    if isinstance(known, KnownTensor):
-        if known.element_type is ElementType.UNDEFINED:
+    if isinstance(knowledge, KnownTensor):
+        if knowledge.element_type is ElementType.UNDEFINED:
             return None
-        shape = None if known.shape is None else tuple(map(dimension, known.shape))
-        return (SparseTensorType if known.is_sparse else TensorType)(known.element_type, shape)
-    if isinstance(known, KnownSequence | KnownOptional):
-        element = type_of(known.element, dimension)
+        shape = None if knowledge.shape is None else tuple(map(dimension, knowledge.shape))
+        return (SparseTensorType if knowledge.is_sparse else TensorType)(
+            knowledge.element_type, shape
+        )
+    if isinstance(knowledge, KnownSequence | KnownOptional):
+        element = type_of(knowledge.element, dimension)
         if element is None:
             return None
-        return SequenceType(element) if isinstance(known, KnownSequence) else OptionalType(element)
-    return None if known is None else known.type
+        return (
+            SequenceType(element) if isinstance(knowledge, KnownSequence) else OptionalType(element)
+        )
+    return None if knowledge is None else knowledge.type

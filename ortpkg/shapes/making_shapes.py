@@ -1,4 +1,4 @@
-"""Operators that make tensors from sizes and constants, or make them larger."""
+"""Shapes of operators that make tensors from sizes and constants, or enlarge them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BATCH_AND_CHANNELS = 2
 
 @infers("Pad")
 def pad(context: ShapeContext) -> None:
-    """Pads are an attribute, from opset 11 on an input; axes from 18 on."""
+    """Infer padded sizes; pads are an attribute, from opset 11 on an input, axes from 18 on."""
     shape = context.shape(0)
     if shape is None:
         return
@@ -43,7 +43,7 @@ def pad(context: ShapeContext) -> None:
     context.make(0, made)
 
 
-#: What a Constant may hold: attribute → its type.
+#: Attribute of a Constant → type of the attribute.
 _CONSTANT_KINDS = {
     "value": "TENSOR",
     "sparse_value": "SPARSE_TENSOR",
@@ -58,7 +58,7 @@ _CONSTANT_KINDS = {
 
 @infers("Constant")
 def constant(context: ShapeContext) -> None:
-    """A Constant node, of whatever attribute."""
+    """Infer a Constant node, from whichever attribute it has."""
     for name in context.node.attributes:
         if name not in _CONSTANT_KINDS:
             continue
@@ -86,14 +86,14 @@ def constant(context: ShapeContext) -> None:
 
 @infers("ConstantOfShape")
 def constant_of_shape(context: ShapeContext) -> None:
-    """Zeros, or what its one-element attribute says."""
+    """Infer zeros, or the attribute's single element, in the shape of the input's elements."""
     wanted, value = context.elements(0), context.optional("value", "TENSOR")
     element_type = ElementType.FLOAT if value is None else value.element_type
     if wanted is None:
         rank = context.vector_length(0)
         context.make(0, None if rank is None else context.new_sizes(rank), element_type)
         return
-    # of a size below 0 no run makes a tensor
+    # a negative size fails in a run
     sizes = [context.new_size() if size is None else size for size in wanted]
     counts = [size for size in sizes if isinstance(size, int)]
     elements: list[Size | None] | None = None
@@ -105,13 +105,13 @@ def constant_of_shape(context: ShapeContext) -> None:
     context.make(0, sizes, element_type, elements)
 
 
-#: Below it every whole number is a double.
+#: Whole numbers below it are exact as doubles.
 _MOST_EXACT = 1 << 53
 
 
 @infers("Range")
 def range_(context: ShapeContext) -> None:
-    """The element type is that of its inputs."""
+    """Infer the number of elements; their type is that of the inputs."""
     element_type = context.element_type(0)
     if element_type in {ElementType.INT64, ElementType.INT32, ElementType.INT16}:
         start, limit, step = (context.size(slot) for slot in range(3))
@@ -152,7 +152,7 @@ def _steps_of_floats(context: ShapeContext) -> Size:
 
 
 def _whole(tensor: KnownTensor | None, number: float | None) -> Size | None:
-    """A float as a whole number, where it is known to be one."""
+    """Return a float as a whole number, if it is known to be one."""
     if number is not None:
         return int(number) if number.is_integer() and abs(number) < _MOST_EXACT else None
     return None if tensor is None else tensor.count
@@ -178,7 +178,7 @@ def center_crop_pad(context: ShapeContext) -> None:
 
 @infers("Col2Im")
 def col2im(context: ShapeContext) -> None:
-    """(N, C * elements of a block, L) → (N, C, *image)."""
+    """Infer (N, C, *image) from (N, C * elements of a block, L)."""
     shape, image, block = context.shape(0), context.elements(1), context.numbers(2)
     rank = context.vector_length(1)
     if rank is None and image is None:
@@ -188,7 +188,7 @@ def col2im(context: ShapeContext) -> None:
         if image is None
         else [context.new_size() if size is None else size for size in image]
     )
-    if shape is None or len(shape) < _BATCH_AND_CHANNELS:  # a run says what is wrong with these
+    if shape is None or len(shape) < _BATCH_AND_CHANNELS:  # a run reports the error
         context.make(0, (*context.new_sizes(_BATCH_AND_CHANNELS), *spatial))
         return
     channels: Size = context.new_size()

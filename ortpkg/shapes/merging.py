@@ -1,4 +1,4 @@
-"""What two pieces of knowledge share: branches of an If, states of a loop, sequence elements."""
+"""Merges two pieces of knowledge: branches of an If, states of a loop, sequence elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ortpkg.shapes.knowledge import (
 def common(
     left: Knowledge | None, right: Knowledge | None, new_size: Callable[[], Expression]
 ) -> Knowledge | None:
-    """What holds for a value that is either of both; None where nothing is known of it."""
+    """Return what holds for a value that is either of both; None if nothing is known."""
     if left is None or right is None:
         return None
     if isinstance(left, KnownTensor) and isinstance(right, KnownTensor):

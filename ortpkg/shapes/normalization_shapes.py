@@ -1,4 +1,4 @@
-"""Normalizations of several outputs, recurrent layers, quantization, losses and optimizers."""
+"""Shapes of normalizations with several outputs, recurrent layers, quantization, training."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ MICROSOFT = "com.microsoft"
 
 @infers("BatchNormalization")
 def batch_normalization(context: ShapeContext) -> None:
-    """Statistics have the shapes of what they replace."""
+    """Infer the output, and statistics in the shapes of those that they replace."""
     context.make(0, context.shape(0))
     for slot in range(1, len(context.node.outputs)):
         statistic = (3, 4, 3, 4)[(slot - 1) % 4]
         shape = context.shape(statistic)
-        own = context.shape(0)
-        if shape is None and own is not None and len(own) > 1:
-            shape = (own[1],)
+        input_shape = context.shape(0)
+        if shape is None and input_shape is not None and len(input_shape) > 1:
+            shape = (input_shape[1],)
         context.make(slot, shape)
 
 
 @infers("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def layer_normalization(context: ShapeContext) -> None:
-    """Statistics have size 1 from ``axis`` on, in the type that ``stash_type`` names."""
+    """Infer the output, and statistics of size 1 from ``axis`` on, of type ``stash_type``."""
     shape = context.shape(0)
     context.make(0, shape, context.element_type(0))
     stash = context.chosen_type("stash_type", ElementType.FLOAT)
@@ -39,7 +39,7 @@ def layer_normalization(context: ShapeContext) -> None:
 @infers("RNN", "GRU", "LSTM")
 @infers("DynamicQuantizeLSTM", domain=MICROSOFT)
 def recurrent(context: ShapeContext) -> None:
-    """Y (length, directions, batch, hidden), last states (directions, batch, hidden).
+    """Infer Y (length, directions, batch, hidden), last states (directions, batch, hidden).
 
     Layout 1 puts the batch first.
     """
@@ -72,14 +72,14 @@ def recurrent(context: ShapeContext) -> None:
 
 @infers("QuantizeLinear")
 def quantize_linear(context: ShapeContext) -> None:
-    """The type is the zero point's, else what ``output_dtype`` names, else uint8."""
+    """Infer the type from the zero point, else from ``output_dtype``, else uint8."""
     by_attribute = context.chosen_type("output_dtype", ElementType.UINT8)
     context.make(0, context.shape(0), context.element_type(2) if context.has(2) else by_attribute)
 
 
 @infers("DequantizeLinear")
 def dequantize_linear(context: ShapeContext) -> None:
-    """The type is the scale's, or what ``output_dtype`` names."""
+    """Infer the type from ``output_dtype``, else from the scale."""
     context.make(0, context.shape(0), context.chosen_type("output_dtype", context.element_type(1)))
 
 
@@ -107,7 +107,7 @@ def dynamic_quantize_linear(context: ShapeContext) -> None:
 
 @infers("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 def loss(context: ShapeContext) -> None:
-    """One number, or with reduction "none" one for each target.
+    """Infer one number, or with reduction "none" one for each target.
 
     The second output is the input's logarithms.
     """
@@ -118,7 +118,7 @@ def loss(context: ShapeContext) -> None:
 
 @infers("Adagrad", "Adam", "Momentum", domain="ai.onnx.preview.training")
 def optimizer(context: ShapeContext) -> None:
-    """Inputs: rate, step, values, gradients, states... Outputs: values and states like the old."""
+    """Infer new values and states like the old, from (rate, step, values, gradients, states...)."""
     kinds = {"Adagrad": 3, "Momentum": 3, "Adam": 4}[context.node.op_type]
     count = (len(context.node.inputs) - 2) // kinds
     outputs = len(context.node.outputs)
@@ -129,6 +129,6 @@ def optimizer(context: ShapeContext) -> None:
 
 @infers("Gradient", domain="ai.onnx.preview.training")
 def gradient(context: ShapeContext) -> None:
-    """Derivatives are like what they are taken by: the first inputs, as ``xs`` names them."""
+    """Infer derivatives like the first inputs, which ``xs`` names."""
     for slot in range(len(context.node.outputs)):
         context.make(slot, context.shape(slot), context.element_type(slot))

@@ -1,4 +1,4 @@
-"""Which function infers what an operator makes; the modules are named here, one after the other."""
+"""Finds the inference function of an operator; it lists the modules that define them."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def _functions() -> dict[tuple[str, str], InferenceFunction]:
 
 
 def find_inference(domain: str, op_type: str) -> InferenceFunction | None:
-    """The function for an operator; None where there is none."""
+    """Return the function for an operator; None if there is none."""
     return _functions().get((domain, op_type))

@@ -1,4 +1,4 @@
-"""Outputs' element types by the operator's definition: fixed, or tied to an input's."""
+"""Element types of outputs by the operator's definition: fixed, or tied to an input's."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ortpkg.shapes.knowledge import Knowledge, KnownOptional, KnownSequence, Kno
 def output_by_definition(
     node: Node, slot: int, inputs: Sequence[Knowledge | None]
 ) -> Knowledge | None:
-    """What the definition alone says of an output: its kind and element type, no sizes.
+    """Return the kind and element type that the definition alone gives an output, without sizes.
 
-    None where that is nothing.
+    None if it gives none.
     """
     outputs = output_formals(node.domain, node.op_type, node.since_version)
     if not outputs:
@@ -24,29 +24,26 @@ def output_by_definition(
     if formal.fixed is not ElementType.UNDEFINED:
         return KnownTensor(formal.fixed, None)
     for source in formal.sources:
-        known = inputs[source] if source < len(inputs) else None
-        if known is not None:
-            return _typed(known, formal.allowed)
+        knowledge = inputs[source] if source < len(inputs) else None
+        if knowledge is not None:
+            return _typed(knowledge, formal.allowed)
     return None
 
 
-def _typed(known: Knowledge, allowed: frozenset[str]) -> Knowledge | None:
-    """The kind and element type of an input, without sizes.
-
-    None for one that its operator does not take.
-    """
-    made = _without_sizes(known)
+def _typed(knowledge: Knowledge, allowed: frozenset[str]) -> Knowledge | None:
+    """Return the kind and element type of an input, without sizes; None if it is not allowed."""
+    made = _without_sizes(knowledge)
     return made if made is None or str(type_of(made, str)) in allowed else None
 
 
-def _without_sizes(known: Knowledge) -> Knowledge | None:
-    if isinstance(known, KnownTensor):
+def _without_sizes(knowledge: Knowledge) -> Knowledge | None:
+    if isinstance(knowledge, KnownTensor):
         return (
-            KnownTensor(known.element_type, None)
-            if known.element_type is not ElementType.UNDEFINED
+            KnownTensor(knowledge.element_type, None)
+            if knowledge.element_type is not ElementType.UNDEFINED
             else None
         )
-    if isinstance(known, KnownSequence | KnownOptional):
-        element = None if known.element is None else _without_sizes(known.element)
-        return type(known)(element)
-    return known
+    if isinstance(knowledge, KnownSequence | KnownOptional):
+        element = None if knowledge.element is None else _without_sizes(knowledge.element)
+        return type(knowledge)(element)
+    return knowledge

@@ -1,4 +1,4 @@
-"""Matrix products and what is fused around them; Einsum."""
+"""Shapes of matrix products, also fused ones, and of Einsum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MICROSOFT = "com.microsoft"
 
 
 def product_shape(context: ShapeContext, left: Sizes | None, right: Sizes | None) -> Sizes | None:
-    """numpy's ``matmul``: vectors are promoted, all but the last two dimensions broadcast."""
+    """Return the shape of numpy's ``matmul``, which promotes vectors and broadcasts batches."""
     if left is None or right is None:
         return None
     if not left or not right:
@@ -49,7 +49,7 @@ def matmul_integer(context: ShapeContext) -> None:
 
 @infers("QLinearMatMul")
 def qlinear_matmul(context: ShapeContext) -> None:
-    """Inputs (a, its scale and zero point, b, ...)."""
+    """Infer from (a, its scale and zero point, b, ...)."""
     _product(context, 0, 3, context.element_type(7))
 
 
@@ -65,7 +65,7 @@ def dynamic_quantize_matmul(context: ShapeContext) -> None:
 
 @infers("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(context: ShapeContext) -> None:
-    """``transA`` and ``transB`` swap the last two axes, ``transBatch*`` the first with them."""
+    """Infer with ``transA``/``transB`` swapping the last two axes, ``transBatch*`` the first."""
     element_type = context.element_type(0)
     left = _swapped(
         context.shape(0), context.attribute("transA", 0), context.attribute("transBatchA", 0)
@@ -79,14 +79,14 @@ def fused_matmul(context: ShapeContext) -> None:
 def _swapped(shape: Sizes | None, is_transposed: int, is_batch_transposed: int) -> Sizes | None:
     if shape is None or len(shape) < 2:
         return shape
-    if is_batch_transposed:  # the first of the batch axes stands before the last one
+    if is_batch_transposed:  # the first batch axis moves before the last axis
         shape = (*shape[1:-1], shape[0], shape[-1])
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 
 @infers("SparseToDenseMatMul", domain=MICROSOFT)
 def sparse_to_dense_matmul(context: ShapeContext) -> None:
-    """Two matrices, the first one sparse; ``transA`` and ``transB`` swap their axes."""
+    """Infer a product of two matrices; ``transA`` and ``transB`` swap their axes."""
     left, right = context.shape(0), context.shape(1)
     left = _swapped(left, context.attribute("transA", 0), 0)
     right = _swapped(right, context.attribute("transB", 0), 0)
@@ -95,7 +95,7 @@ def sparse_to_dense_matmul(context: ShapeContext) -> None:
 
 @infers("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(context: ShapeContext) -> None:
-    """The attribute N is the number of columns."""
+    """Infer the columns from the attribute N."""
     shape = context.shape(0)
     context.make(
         0,
@@ -116,7 +116,7 @@ def fused_gemm(context: ShapeContext) -> None:
 
 @infers("QGemm", domain=MICROSOFT)
 def quantized_gemm(context: ShapeContext) -> None:
-    """A (input 0) times B (input 3), in the type of y's zero point (input 8), else float."""
+    """Infer A (input 0) times B (input 3), in the type of y's zero point (input 8), else float."""
     _gemm(context, 0, 3, context.element_type(8) if context.has(8) else ElementType.FLOAT)
 
 
@@ -133,7 +133,7 @@ def _gemm(
 
 @infers("Einsum")
 def einsum(context: ShapeContext) -> None:
-    """Sizes by letter; an ellipsis stands for the dimensions that are left, broadcast."""
+    """Infer sizes by letter; an ellipsis stands for the other dimensions, broadcast."""
     equation = str(context.attribute("equation", "")).replace(" ", "")
     inputs, _, output = equation.partition("->")
     terms = inputs.split(",")
@@ -146,13 +146,13 @@ def einsum(context: ShapeContext) -> None:
     ellipses: list[Sizes] = []
     for term, shape in polled_parts(list(zip(terms, shapes, strict=True))):
         before, dots, after = term.partition("...")
-        own = shape or ()
-        if len(before) + len(after) > len(own) or (not dots and len(before) != len(own)):
-            raise ShapeError(f"{context.node}: term {term!r} for {len(own)} dimensions")
-        end = len(own) - len(after)
+        sizes = shape or ()
+        if len(before) + len(after) > len(sizes) or (not dots and len(before) != len(sizes)):
+            raise ShapeError(f"{context.node}: term {term!r} for {len(sizes)} dimensions")
+        end = len(sizes) - len(after)
         if dots:
-            ellipses.append(own[len(before) : end])
-        letters = (*zip(before, own, strict=False), *zip(after, own[end:], strict=True))
+            ellipses.append(sizes[len(before) : end])
+        letters = (*zip(before, sizes, strict=False), *zip(after, sizes[end:], strict=True))
         for letter, size in letters:
             (by_letter[letter],) = (
                 broadcast_shapes(context, ((by_letter.get(letter, 1),), (size,))) or ()

@@ -1,4 +1,4 @@
-"""Reductions, arg-reductions, sorting and counting."""
+"""Shapes of reductions, arg-reductions, sorting and counting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SUM_AXES_INPUT_SINCE = 13
     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
 )  # fmt: skip
 def reduce(context: ShapeContext) -> None:
-    """Axes are an attribute, from opset 18 on (ReduceSum: 13) an input.
+    """Infer a reduction; axes are an attribute, from opset 18 on (ReduceSum: 13) an input.
 
-    None of them means all, or nothing at all.
+    No axes means all, or with ``noop_with_empty_axes`` none.
     """
     shape, keeps = context.shape(0), bool(context.attribute("keepdims", 1))
     by_input = context.version >= (
@@ -56,32 +56,32 @@ def _axis_count(context: ShapeContext) -> int | None:
 
 
 def _axes(context: ShapeContext, shape: Sizes, *, by_input: bool) -> frozenset[int] | None:
-    """The axes that go; None where they are not known."""
-    given: tuple[int, ...] | None = context.integers("axes")
+    """Return the axes that are reduced; None if unknown."""
+    chosen: tuple[int, ...] | None = context.integers("axes")
     if by_input and context.has(1):
-        given = context.numbers(1)
-        if given is None:
+        chosen = context.numbers(1)
+        if chosen is None:
             return None
-    if not given:
+    if not chosen:
         is_noop = by_input and context.attribute("noop_with_empty_axes", 0)
         return frozenset() if is_noop else frozenset(range(len(shape)))
-    return frozenset(context.axis(axis, len(shape)) for axis in given)
+    return frozenset(context.axis(axis, len(shape)) for axis in chosen)
 
 
 def _reduced_elements(context: ShapeContext, axes: frozenset[int]) -> list[Size | None] | None:
-    """What a followed vector becomes that is reduced to one number, such as a product."""
-    given = context.elements(0)
+    """Return the single element of a followed vector's reduction, such as a product, else None."""
+    elements = context.elements(0)
     if (
-        given is None
-        or len(given.shape) != 1
+        elements is None
+        or len(elements.shape) != 1
         or axes != {0}
-        or given.sizes is None
-        or not given.sizes
+        or elements.sizes is None
+        or not elements.sizes
     ):
         return None
     if context.element_type(0) not in {ElementType.INT64, ElementType.INT32}:
         return None
-    values = given.sizes
+    values = elements.sizes
     try:
         match context.node.op_type:
             case "ReduceProd":
@@ -93,10 +93,10 @@ def _reduced_elements(context: ShapeContext, axes: frozenset[int]) -> list[Size 
                 return [total]
             case "ReduceMax" | "ReduceMin":
                 choose = larger if context.node.op_type == "ReduceMax" else smaller
-                found = values[0]
+                extremum = values[0]
                 for value in values[1:]:
-                    found = choose(found, value)
-                return [found]
+                    extremum = choose(extremum, value)
+                return [extremum]
             case _:
                 return None
     except TooLargeError:
@@ -109,8 +109,8 @@ def arg_reduce(context: ShapeContext) -> None:
     if shape is None:
         return
     axis = context.axis(context.attribute("axis", 0), len(shape))
-    kept = (1,) if context.attribute("keepdims", 1) else ()
-    context.make(0, (*shape[:axis], *kept, *shape[axis + 1 :]), ElementType.INT64)
+    reduced_axis = (1,) if context.attribute("keepdims", 1) else ()
+    context.make(0, (*shape[:axis], *reduced_axis, *shape[axis + 1 :]), ElementType.INT64)
 
 
 @infers("TopK")
@@ -132,7 +132,7 @@ def top_k(context: ShapeContext) -> None:
 
 @infers("Unique")
 def unique(context: ShapeContext) -> None:
-    """How many differ is not known before; inverse indices are as many as there were."""
+    """Infer an unknown number of unique elements, and inverse indices for all elements."""
     shape, axis, count = context.shape(0), context.optional("axis", "INT"), context.new_size()
     if axis is None:
         context.make(0, (count,))
@@ -153,15 +153,12 @@ def unique(context: ShapeContext) -> None:
 
 @infers("NonZero")
 def non_zero(context: ShapeContext) -> None:
-    """(Number of dimensions, number of elements that are not zero).
-
-    A scalar counts as a vector of one.
-    """
+    """Infer (number of dimensions, number of nonzero elements); a scalar counts as a vector."""
     shape = context.shape(0)
     rank: Size = context.new_size() if shape is None else len(shape)
-    given = context.numbers(0)
-    if given is not None and shape is not None and len(shape) == 1:
-        positions = [index for index, value in enumerate(given) if value]
+    numbers = context.numbers(0)
+    if numbers is not None and shape is not None and len(shape) == 1:
+        positions = [index for index, value in enumerate(numbers) if value]
         context.make(0, (1, len(positions)), ElementType.INT64, positions)
         return
     context.make(0, (rank, context.new_size()), ElementType.INT64)
@@ -202,7 +199,7 @@ def size_of(context: ShapeContext) -> None:
 
 @infers("Shape")
 def shape_of(context: ShapeContext) -> None:
-    """From ``start`` to ``end``, which from opset 15 on may leave out axes."""
+    """Infer the sizes from ``start`` to ``end``, which exist from opset 15 on."""
     shape = context.shape(0)
     if shape is None:
         context.make(0, (context.new_size(),), ElementType.INT64)

@@ -1,4 +1,4 @@
-"""Operators that keep all elements, or repeat them, in another shape."""
+"""Shapes of operators that keep all elements, or repeat them, in another shape."""
 
 from __future__ import annotations
 
@@ -14,77 +14,79 @@ from ortpkg.shapes.size_operations import broadcast, divide_exactly, either, flo
 
 @infers("Reshape")
 def reshape(context: ShapeContext) -> None:
-    """0 keeps the size of that place, -1 takes what is left."""
-    given = context.shape(0)
+    """Infer the new shape: 0 keeps an axis's size, -1 takes the rest."""
+    input_shape = context.shape(0)
     if context.version < 5:
         wanted: Sequence[Size | None] | None = context.integers("shape")
     else:
-        found = context.elements(1)
-        wanted = None if found is None else found.values
+        elements = context.elements(1)
+        wanted = None if elements is None else elements.values
     if wanted is None:
         rank = context.vector_length(1)
         context.make(0, None if rank is None else context.new_sizes(rank))
         return
     context.check_rank(len(wanted))
-    sizes = _reshaped(context, given, wanted)
-    own = context.elements(0)
-    context.make(0, sizes, None, None if own is None else own.values)
+    sizes = _reshaped(context, input_shape, wanted)
+    input_elements = context.elements(0)
+    context.make(0, sizes, None, None if input_elements is None else input_elements.values)
 
 
 def _reshaped(
-    context: ShapeContext, given: Sizes | None, wanted: Sequence[Size | None]
+    context: ShapeContext, input_shape: Sizes | None, wanted: Sequence[Size | None]
 ) -> list[Size]:
     keeps_zero = bool(context.attribute("allowzero", 0))
     made: list[Size | None] = []
     for axis, size in enumerate(wanted):
         if size == 0 and not keeps_zero:
-            if given is not None and axis >= len(given):
-                raise ShapeError(f"{context.node}: keeps the size of axis {axis} of {len(given)}")
-            made.append(None if given is None else given[axis])
+            if input_shape is not None and axis >= len(input_shape):
+                raise ShapeError(
+                    f"{context.node}: keeps the size of axis {axis} of {len(input_shape)}"
+                )
+            made.append(None if input_shape is None else input_shape[axis])
         elif isinstance(size, int) and size < -1:
             raise ShapeError(f"{context.node}: {size} is no size")
         elif size is None or size == -1:
             made.append(size)
         else:
-            is_size = is_at_least(size, 0) or size in (given or ())
-            kept = size if keeps_zero else _or_kept(context, size, given, axis)
-            made.append(kept if is_size else None)
+            is_size = is_at_least(size, 0) or size in (input_shape or ())
+            effective_size = size if keeps_zero else _size_or_kept(context, size, input_shape, axis)
+            made.append(effective_size if is_size else None)
     if made.count(-1) > 1:
         raise ShapeError(f"{context.node}: more than one size is left open")
     if keeps_zero and -1 in made and 0 in made:
-        made[made.index(-1)] = None  # what is left depends on which sizes of the input are 0
+        made[made.index(-1)] = None  # the rest depends on which sizes of the input are 0
     elif -1 in made:
-        made[made.index(-1)] = _what_is_left(context, given, made)
-    elif made.count(None) == 1 and given is not None:
-        made[made.index(None)] = _what_is_left(
-            context, given, [-1 if size is None else size for size in made]
+        made[made.index(-1)] = _remaining_size(context, input_shape, made)
+    elif made.count(None) == 1 and input_shape is not None:
+        made[made.index(None)] = _remaining_size(
+            context, input_shape, [-1 if size is None else size for size in made]
         )
     return [context.new_size() if size is None else size for size in made]
 
 
-def _or_kept(context: ShapeContext, size: Size, given: Sizes | None, axis: int) -> Size:
-    """``size``, or where that is 0 the size of ``axis`` of a tensor that has elements even then.
+def _size_or_kept(context: ShapeContext, size: Size, input_shape: Sizes | None, axis: int) -> Size:
+    """Return ``size``, or if it is 0 the size of ``axis`` in an input that has elements even then.
 
-    Where it has none, or nothing is known of it, ``size`` is believed.
+    If the input has none, or nothing is known about it, ``size`` is returned.
     """
-    if isinstance(size, int) or given is None or axis >= len(given):
+    if isinstance(size, int) or input_shape is None or axis >= len(input_shape):
         return size
-    if any(is_zero_with(each, size) for each in given):
+    if any(is_zero_with(input_size, size) for input_size in input_shape):
         return size
-    if is_zero_with(context.compute(lambda: product(given)), size):
+    if is_zero_with(context.compute(lambda: product(input_shape)), size):
         return size
-    return context.compute(either, size, given[axis])
+    return context.compute(either, size, input_shape[axis])
 
 
-def _what_is_left(
-    context: ShapeContext, given: Sizes | None, made: Sequence[Size | None]
+def _remaining_size(
+    context: ShapeContext, input_shape: Sizes | None, made: Sequence[Size | None]
 ) -> Size | None:
-    """All elements, divided by the sizes that are known."""
-    if given is None or None in made:
+    """Return the number of elements divided by the known sizes."""
+    if input_shape is None or None in made:
         return None
     others = [size for size in made if size is not None and size != -1]
-    left = list(given)
-    for size in list(others):  # equal factors go first: they may be anything
+    left = list(input_shape)
+    for size in list(others):  # equal factors cancel first, since they may be any expression
         if size in left:
             left.remove(size)
             others.remove(size)
@@ -118,24 +120,27 @@ def flatten(context: ShapeContext) -> None:
 
 @infers("Squeeze")
 def squeeze(context: ShapeContext) -> None:
-    """Axes are an attribute, from opset 13 on an input; without them every axis of size 1 goes."""
+    """Infer the shape without axes of size 1; axes are an attribute, from opset 13 on an input.
+
+    Without axes, every axis of size 1 is removed.
+    """
     shape = context.shape(0)
-    given: Sequence[int] | None = context.integers("axes") or None
+    chosen: Sequence[int] | None = context.integers("axes") or None
     if context.version >= 13 and context.has(1):
-        given = context.numbers(1)
-        if given is None:
+        chosen = context.numbers(1)
+        if chosen is None:
             count = context.vector_length(1)
             if shape is not None and count is not None and count <= len(shape):
                 context.make(0, context.new_sizes(len(shape) - count))
             return
     if shape is None:
         return
-    if given is None:
+    if chosen is None:
         if all(isinstance(size, int) for size in shape):
-            kept: list[Size] = [size for size in shape if size != 1]
-            context.make(0, kept, None, context.values(0))
+            sizes: list[Size] = [size for size in shape if size != 1]
+            context.make(0, sizes, None, context.values(0))
         return
-    axes = {context.axis(axis, len(shape)) for axis in given}
+    axes = {context.axis(axis, len(shape)) for axis in chosen}
     wrong = [axis for axis in axes if isinstance(shape[axis], int) and shape[axis] != 1]
     if wrong:
         raise ShapeError(f"{context.node}: axis {wrong[0]} has {shape[wrong[0]]} elements")
@@ -199,22 +204,22 @@ def expand(context: ShapeContext) -> None:
         made = [context.compute(broadcast, *pair) for pair in zip(left, right, strict=True)]
     except ValueError as error:
         raise ShapeError(f"{context.node}: {error}") from error
-    own = context.elements(0)
+    input_elements = context.elements(0)
     filled = None
     counts = [size for size in made if isinstance(size, int)]
     if (
-        own is not None
-        and len(own.values) == 1
+        input_elements is not None
+        and len(input_elements.values) == 1
         and len(counts) == len(made)
         and math.prod(counts) <= MOST_ELEMENTS
     ):
-        filled = list(own.values) * math.prod(counts)
+        filled = list(input_elements.values) * math.prod(counts)
     context.make(0, made, None, filled)
 
 
 @infers("Tile")
 def tile(context: ShapeContext) -> None:
-    """Version 1 repeats along one axis."""
+    """Infer repeated sizes; version 1 repeats along one axis."""
     shape, counts = context.shape(0), context.elements(1)
     if shape is None:
         return

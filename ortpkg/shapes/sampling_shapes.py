@@ -1,4 +1,4 @@
-"""Resizing and sampling of images, spectra, windows of signals, random tensors."""
+"""Shapes of resized and sampled images, spectra, windows of signals, random tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCALES_SINCE_11, _SIZES_SINCE_11 = 2, 3
 
 @infers("Resize", "Upsample")
 def resize(context: ShapeContext) -> None:
-    """Sizes are given, or scales of which each size is the floor of a product."""
+    """Infer given sizes, or the floor of each size times a scale."""
     shape = context.shape(0)
     if shape is None:
         return
@@ -32,10 +32,12 @@ def resize(context: ShapeContext) -> None:
         if context.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
             _keep_ratio(context, made, shape, positions)
         else:
-            given = [None] * len(positions) if sizes is None else list(sizes.values)
-            if len(given) != len(positions):
-                raise ShapeError(f"{context.node}: {len(given)} sizes for {len(positions)} axes")
-            for axis, size in zip(positions, given, strict=True):
+            target_sizes = [None] * len(positions) if sizes is None else list(sizes.values)
+            if len(target_sizes) != len(positions):
+                raise ShapeError(
+                    f"{context.node}: {len(target_sizes)} sizes for {len(positions)} axes"
+                )
+            for axis, size in zip(positions, target_sizes, strict=True):
                 made[axis] = context.new_size() if size is None else size
         context.make(0, made)
         return
@@ -79,24 +81,26 @@ def _scaled(context: ShapeContext, size: Size, scale: float) -> Size:
 def _keep_ratio(
     context: ShapeContext, made: list[Size], shape: Sizes, positions: list[int]
 ) -> None:
-    """One scale for all axes: the smallest of those that the sizes ask for, or the largest."""
+    """Set sizes by one scale for all axes: the smallest or the largest that the sizes need."""
     sizes = context.numbers(_SIZES_SINCE_11)
-    known = [shape[axis] for axis in positions]
-    own = [size for size in known if isinstance(size, int) and size]
-    if sizes is None or len(sizes) != len(positions) or len(own) < len(known):
+    sizes_before = [shape[axis] for axis in positions]
+    numbers_before = [size for size in sizes_before if isinstance(size, int) and size]
+    if sizes is None or len(sizes) != len(positions) or len(numbers_before) < len(sizes_before):
         for axis in positions:
             made[axis] = context.new_size()
         return
     choose = min if context.attribute("keep_aspect_ratio_policy") == "not_larger" else max
     # The kernel (kernels/resize.py) computes the scale in the same way.
-    scale = choose(size / was if size else 1.0 for size, was in zip(sizes, own, strict=True))
-    for axis, was in zip(positions, own, strict=True):
+    scale = choose(
+        size / was if size else 1.0 for size, was in zip(sizes, numbers_before, strict=True)
+    )
+    for axis, was in zip(positions, numbers_before, strict=True):
         made[axis] = math.floor(scale * was + 0.5)
 
 
 @infers("GridSample")
 def grid_sample(context: ShapeContext) -> None:
-    """(N, C, ...) at the places of a grid (N, *sizes, number of axes)."""
+    """Infer (N, C, *sizes) from an input (N, C, ...) and a grid (N, *sizes, number of axes)."""
     shape, grid = context.shape(0), context.shape(1)
     if shape is None and grid is None:
         return
@@ -111,7 +115,7 @@ def grid_sample(context: ShapeContext) -> None:
 
 @infers("AffineGrid")
 def affine_grid(context: ShapeContext) -> None:
-    """For sizes (N, C, H, W) a grid (N, H, W, 2), for (N, C, D, H, W) one of (N, D, H, W, 3)."""
+    """Infer a grid (N, H, W, 2) for sizes (N, C, H, W), (N, D, H, W, 3) for (N, C, D, H, W)."""
     sizes = context.elements(1)
     if sizes is None:
         count = context.shape(1)
@@ -131,7 +135,7 @@ def affine_grid(context: ShapeContext) -> None:
 
 @infers("ImageDecoder")
 def image_decoder(context: ShapeContext) -> None:
-    """(Height, width, channels)."""
+    """Infer an image (height, width, channels)."""
     channels = 1 if context.attribute("pixel_format", "RGB") == "Grayscale" else 3
     context.make(0, (*context.new_sizes(2), channels), ElementType.UINT8)
 
@@ -141,7 +145,7 @@ def image_decoder(context: ShapeContext) -> None:
 
 @infers("DFT")
 def dft(context: ShapeContext) -> None:
-    """A one-sided spectrum has one frequency more than half of them.
+    """Infer a spectrum; a one-sided one has half the frequencies plus one.
 
     The last axis holds real and imaginary parts.
     """
@@ -178,7 +182,7 @@ def dft(context: ShapeContext) -> None:
 
 @infers("STFT")
 def stft(context: ShapeContext) -> None:
-    """(Batch, frames, frequencies, 2)."""
+    """Infer frames of a spectrum, (batch, frames, frequencies, 2)."""
     shape, window = context.shape(0), context.shape(2)
     if shape is None or len(shape) < 2:
         return
@@ -189,14 +193,14 @@ def stft(context: ShapeContext) -> None:
     frames: Size = context.new_size()
     bins: Size = context.new_size()
     if length is not None:
-        known = length
+        frame_length = length
         bins = (
-            context.compute(lambda: floor_divide(known, 2) + 1)
+            context.compute(lambda: floor_divide(frame_length, 2) + 1)
             if context.attribute("onesided", 1)
-            else known
+            else frame_length
         )
         if step is not None and step > 0:
-            frames = context.compute(lambda: floor_divide(shape[1] - known, step) + 1)
+            frames = context.compute(lambda: floor_divide(shape[1] - frame_length, step) + 1)
     context.make(0, (shape[0], frames, bins, 2))
 
 

@@ -1,4 +1,4 @@
-"""One node as its operator's inference sees it: its inputs' knowledge, a place for outputs'."""
+"""A node in shape inference: the knowledge of its inputs, and the results for its outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ortpkg.shapes.knowledge import (
     Sizes,
 )
 
-#: Of a dimension, as files hold it.
+#: Largest size of a dimension in files.
 _LARGEST_SIZE = (1 << 63) - 1
 
 
@@ -32,9 +32,9 @@ class ShapeError(ValueError):
 
 
 class SubgraphInference(Protocol):
-    """Infers a sub-graph of the node at hand, given what is known of its inputs.
+    """Infers a sub-graph of the node from the knowledge of its inputs.
 
-    Returns what is known of its outputs.
+    Returns the knowledge of its outputs.
     """
 
     def __call__(
@@ -43,13 +43,13 @@ class SubgraphInference(Protocol):
 
 
 class ShapeContext:
-    """What is known of a node's inputs.
+    """The knowledge of a node's inputs.
 
-    Inference functions call :meth:`make` for what they can say of its outputs.
+    Inference functions call :meth:`make` for the node's outputs.
 
     Attributes:
         node: the node.
-        inputs: per slot; None for an input that is left out, or of which nothing is known.
+        inputs: knowledge by slot; None for an input that is missing or unknown.
         constants: returns the array of an input that is a small constant, else None.
     """
 
@@ -72,10 +72,11 @@ class ShapeContext:
     # --- what is given ----------------------------------------------------------------------------
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The attribute's value, or ``default`` where it is absent.
+        """Return the attribute's value, or ``default`` if it is absent.
 
-        ShapeError where its type is another than that of ``default``: not every operator has a
-            definition that tells.
+        Raises:
+            ShapeError: if its type differs from that of ``default``, since not every operator has a
+                definition that tells it.
         """
         value = self.node.attribute(name, default)
         if default is not None and not isinstance(value, type(default)):
@@ -83,92 +84,96 @@ class ShapeContext:
         return value
 
     def optional(self, name: str, kind: str) -> Any:
-        """The attribute's value, None where it is absent.
+        """Return the attribute's value, None if it is absent.
 
-        ShapeError where it is of another type than ``kind`` ("INT", "TENSOR", ...).
+        Raises:
+            ShapeError: if its type is not ``kind`` ("INT", "TENSOR", ...).
         """
-        found = self.node.attributes.get(name)
-        if found is not None and found.kind != kind:
-            raise ShapeError(f"{self.node}: {name} is of type {found.kind}, not {kind}")
-        return None if found is None else found.value
+        attribute = self.node.attributes.get(name)
+        if attribute is not None and attribute.kind != kind:
+            raise ShapeError(f"{self.node}: {name} is of type {attribute.kind}, not {kind}")
+        return None if attribute is None else attribute.value
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """An attribute of whole numbers; () where it is absent.
+        """Return an attribute of whole numbers; () if it is absent.
 
-        ShapeError where it is of another type.
+        Raises:
+            ShapeError: if it has another type.
         """
-        found = self.node.attributes.get(name)
-        if found is not None and found.kind != "INTS" and found.value != ():
-            raise ShapeError(f"{self.node}: the attribute {name} is of type {found.kind}, not INTS")
-        return () if found is None else tuple(found.value)
+        attribute = self.node.attributes.get(name)
+        if attribute is not None and attribute.kind != "INTS" and attribute.value != ():
+            raise ShapeError(
+                f"{self.node}: the attribute {name} is of type {attribute.kind}, not INTS"
+            )
+        return () if attribute is None else tuple(attribute.value)
 
     def subgraph(self, name: str) -> Graph:
-        """The graph that an attribute holds. ShapeError where there is none."""
-        found = self.attribute(name)
-        if not isinstance(found, Graph):
+        """Return the graph of an attribute; ShapeError if there is none."""
+        graph = self.attribute(name)
+        if not isinstance(graph, Graph):
             raise ShapeError(f"{self.node}: the attribute {name} is no graph")
-        return found
+        return graph
 
     @property
     def version(self) -> int:
-        """Of the operator's definition."""
+        """Version of the operator's definition."""
         return self.node.since_version
 
     def has(self, slot: int) -> bool:
-        """Whether the node takes an input there."""
+        """Return True if the node has an input in this slot."""
         return slot < len(self.node.inputs) and bool(self.node.inputs[slot])
 
     def known(self, slot: int) -> Knowledge | None:
-        """What is known of the input."""
+        """Return the knowledge of an input; None if it is unknown."""
         return self.inputs[slot] if slot < len(self.inputs) else None
 
     def tensor(self, slot: int) -> KnownTensor | None:
-        """What is known of the input, where it is a tensor."""
-        found = self.known(slot)
-        return found if isinstance(found, KnownTensor) else None
+        """Return the knowledge of an input that is a tensor, else None."""
+        knowledge = self.known(slot)
+        return knowledge if isinstance(knowledge, KnownTensor) else None
 
     def shape(self, slot: int) -> Sizes | None:
-        """The input's sizes; None where the number of dimensions is not known."""
-        found = self.tensor(slot)
-        return None if found is None else found.shape
+        """Return an input's sizes; None if the number of dimensions is unknown."""
+        tensor = self.tensor(slot)
+        return None if tensor is None else tensor.shape
 
     def element_type(self, slot: int) -> ElementType:
-        """Of the tensor, or of those in the sequence; UNDEFINED where it is not known."""
-        found = self.known(slot)
-        while found is not None and not isinstance(found, KnownTensor):
-            found = getattr(found, "element", None)
-        return ElementType.UNDEFINED if found is None else found.element_type
+        """Return the element type of a tensor, or of a sequence's tensors; UNDEFINED if unknown."""
+        knowledge = self.known(slot)
+        while knowledge is not None and not isinstance(knowledge, KnownTensor):
+            knowledge = getattr(knowledge, "element", None)
+        return ElementType.UNDEFINED if knowledge is None else knowledge.element_type
 
     def elements(self, slot: int) -> Elements | None:
-        """The whole numbers in the input, where they are few and followed."""
-        found = self.tensor(slot)
-        return None if found is None else found.elements
+        """Return the whole numbers in an input if they are few and followed, else None."""
+        tensor = self.tensor(slot)
+        return None if tensor is None else tensor.elements
 
     def numbers(self, slot: int) -> tuple[int, ...] | None:
-        """The whole numbers in the input, where all are known without symbols."""
-        found = self.elements(slot)
-        return None if found is None else found.numbers
+        """Return the whole numbers in an input if all are known without symbols, else None."""
+        elements = self.elements(slot)
+        return None if elements is None else elements.numbers
 
     def number(self, slot: int) -> int | None:
-        """The one whole number in the input, where it is known without symbols."""
-        found = self.numbers(slot)
-        return found[0] if found is not None and len(found) == 1 else None
+        """Return the only whole number in an input if it is known without symbols, else None."""
+        numbers = self.numbers(slot)
+        return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
     def size(self, slot: int) -> Size | None:
-        """The one whole number in the input, where it is known, perhaps with symbols."""
-        found = self.elements(slot)
-        return found.values[0] if found is not None and len(found.values) == 1 else None
+        """Return the only whole number in an input if known, possibly with symbols, else None."""
+        elements = self.elements(slot)
+        return elements.values[0] if elements is not None and len(elements.values) == 1 else None
 
     def values(self, slot: int) -> tuple[Size | None, ...] | None:
-        """The whole numbers in the input in C order, None for each that is not followed.
+        """Return the whole numbers in an input in C order, None for each unknown one.
 
-        None where not one of them is.
+        None if no element is followed.
         """
-        found = self.elements(slot)
-        return None if found is None else found.values
+        elements = self.elements(slot)
+        return None if elements is None else elements.values
 
     def vector_length(self, slot: int) -> int | None:
-        """How many elements the input, a vector, has, where that is a known number."""
+        """Return the number of elements of an input that is a vector; None if unknown."""
         shape = self.shape(slot)
         return (
             shape[0]
@@ -177,26 +182,23 @@ class ShapeContext:
         )
 
     def vector_elements(self, slot: int) -> tuple[Size | None, ...]:
-        """The elements of a vector of known length, None for each that is not followed."""
-        found = self.elements(slot)
-        return (None,) * (self.vector_length(slot) or 0) if found is None else found.values
+        """Return the elements of a vector of known length, None for each that is not followed."""
+        elements = self.elements(slot)
+        return (None,) * (self.vector_length(slot) or 0) if elements is None else elements.values
 
     def constant(self, slot: int) -> npt.NDArray[Any] | None:
-        """The input, where it is a constant of few elements, of whatever type."""
+        """Return the array of an input that is a constant of few elements, else None."""
         return self._constants(self.node.inputs[slot]) if self.has(slot) else None
 
     def new_sizes(self, count: int) -> Sizes:
-        """That many sizes of which nothing is known.
-
-        ShapeError for more than tensors have dimensions.
-        """
+        """Return this many unknown sizes; ShapeError for more than tensors have dimensions."""
         self.check_rank(count)
         return tuple(self.new_size() for _ in range(count))
 
     def chosen_type(self, name: str, default: ElementType) -> ElementType:
-        """The element type that an attribute names by its number.
+        """Return the element type whose number is in an attribute.
 
-        ``default`` where it is absent or 0 (UNDEFINED).
+        ``default`` if it is absent or 0 (UNDEFINED).
         """
         number = self.attribute(name, 0)
         if number not in ElementType.__members__.values():
@@ -212,10 +214,13 @@ class ShapeContext:
         element_type: ElementType | None = None,
         elements: Sequence[Size | None] | None = None,
     ) -> None:
-        """States the shape of an output.
+        """Set the shape of an output.
 
-        ``element_type``: where the operator's definition does not say it. ``elements``: in C order,
-        of an output of whole numbers; kept where they are few.
+        Args:
+            slot: index of the output.
+            shape: its sizes; None if the number of dimensions is unknown.
+            element_type: its element type, if the operator's definition does not determine it.
+            elements: elements in C order of an output of whole numbers; kept if they are few.
         """
         sizes = None if shape is None else tuple(shape)
         if sizes is not None:
@@ -225,64 +230,64 @@ class ShapeContext:
                     raise ShapeError(
                         "a dimension is negative" if size < 0 else "a dimension is over 2^63 - 1"
                     )
-        kept = None
+        known_elements = None
         if elements is not None and sizes is not None and len(elements) <= MOST_ELEMENTS:
             counts = tuple(size for size in sizes if isinstance(size, int))
             if len(counts) == len(sizes) and math.prod(counts) == len(elements):
-                kept = Elements(counts, tuple(elements))
-        self.made[slot] = KnownTensor(element_type or ElementType.UNDEFINED, sizes, kept)
+                known_elements = Elements(counts, tuple(elements))
+        self.made[slot] = KnownTensor(element_type or ElementType.UNDEFINED, sizes, known_elements)
 
-    def make_known(self, slot: int, known: Knowledge | None) -> None:
-        """States what an output is, where it is no plain tensor, or just like another value."""
-        if known is not None:
-            self.made[slot] = known
+    def make_known(self, slot: int, knowledge: Knowledge | None) -> None:
+        """Set an output that is no plain tensor, or equals another value; None sets nothing."""
+        if knowledge is not None:
+            self.made[slot] = knowledge
 
     def make_sequence(self, slot: int, element: Knowledge | None) -> None:
-        """States that an output is a sequence of such values."""
+        """Set an output to a sequence of such values."""
         self.made[slot] = KnownSequence(element)
 
     # --- checks -----------------------------------------------------------------------------------
 
     def axis(self, axis: int, rank: int) -> int:
-        """``axis`` counted from the front. ShapeError where there is no such axis."""
+        """Return ``axis`` counted from the front; ShapeError if there is no such axis."""
         if not -rank <= axis < rank:
             raise ShapeError(f"{self.node}: axis {axis} of {rank} dimensions")
         return axis % rank if rank else 0
 
     def check_rank(self, rank: int) -> None:
-        """ShapeError for more dimensions than tensors have."""
+        """Raise ShapeError for more dimensions than tensors have."""
         if rank > MOST_DIMENSIONS:
             raise ShapeError(
                 f"{self.node}: {rank} dimensions; no tensor has over {MOST_DIMENSIONS}"
             )
 
     def compute(self, operation: Callable[..., Size], *sizes: Size) -> Size:
-        """``operation(*sizes)``, or a new size where that, an expression, would be too large."""
+        """Return ``operation(*sizes)``, or a new size if the expression would be too large."""
         try:
             return operation(*sizes)
         except TooLargeError:
             return self.new_size()
 
 
-#: Says what a node makes, by calls of ``context.make``. ShapeError where its inputs do not fit.
+#: Infers a node's outputs by calls of ``context.make``; ShapeError if its inputs do not fit.
 InferenceFunction = Callable[[ShapeContext], None]
 
 _TAG = "__ortpkg_infers__"
 
 
 def infers(*op_types: str, domain: str = "") -> Callable[[InferenceFunction], InferenceFunction]:
-    """Tags the inference function of these operators of ``domain``, in all of their versions."""
+    """Tag the inference function of these operators of ``domain``, in all of their versions."""
 
     def tag(function: InferenceFunction) -> InferenceFunction:
-        own = tuple((domain, op_type) for op_type in op_types)
-        setattr(function, _TAG, (*getattr(function, _TAG, ()), *own))
+        keys = tuple((domain, op_type) for op_type in op_types)
+        setattr(function, _TAG, (*getattr(function, _TAG, ()), *keys))
         return function
 
     return tag
 
 
 def inference_functions_of(module: ModuleType) -> dict[tuple[str, str], InferenceFunction]:
-    """(domain, operator) → function, of those that ``module`` defines."""
+    """Return (domain, operator) → function for the functions that ``module`` defines."""
     return {
         key: value
         for value in vars(module).values()
@@ -292,7 +297,7 @@ def inference_functions_of(module: ModuleType) -> dict[tuple[str, str], Inferenc
 
 
 def constant_knowledge(tensor: Initializer) -> KnownTensor:
-    """A constant, with its elements where inference follows them; other constants are not read."""
+    """Return the knowledge of a constant; its elements are read only if they are followed."""
     elements = None
     if tensor.element_type in WHOLE_NUMBERS and math.prod(tensor.shape) <= MOST_ELEMENTS:
         elements = Elements(tensor.shape, tuple(int(value) for value in tensor.numpy().reshape(-1)))

@@ -1,4 +1,4 @@
-"""Quotients, remainders, maxima, minima of sizes, what two broadcast to, products and sums."""
+"""Operations on sizes: quotients, remainders, maxima, minima, broadcasts, products, sums."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from ortpkg.shapes.expressions import (
 
 
 def floor_divide(left: Size, right: Size) -> Size:
-    """``left // right``, exactly divided where every coefficient allows it.
+    """Return ``left // right``, divided exactly if every coefficient allows it.
 
-    ZeroDivisionError for a divisor of 0.
+    Raises:
+        ZeroDivisionError: for a divisor of 0.
     """
     if right == 0:
         raise ZeroDivisionError("a size is divided by 0")
@@ -37,7 +38,7 @@ def floor_divide(left: Size, right: Size) -> Size:
     if exact is not None:
         return exact
     if isinstance(right, int) and right > 0 and isinstance(left, Expression):
-        # What the divisor divides stands outside: (4*N + 3) // 2 is 2*N + 1.
+        # Terms that the divisor divides move outside: (4*N + 3) // 2 is 2*N + 1.
         outside = tuple(
             (monomial, count // right)
             for monomial, count in left.terms
@@ -55,12 +56,10 @@ def floor_divide(left: Size, right: Size) -> Size:
 
 
 def divide_exactly(left: Size, right: Size) -> Size | None:
-    """The quotient where ``right``, a number or one term, divides every term of ``left``.
+    """Return the quotient if ``right``, a number or one term, divides every term of ``left``.
 
-    None where it does not.
-
-    A symbol of the divisor may be 0, and then there is no quotient; whoever divides has ruled that
-    out.
+    None if it does not. If a symbol of the divisor may be 0, there is no quotient; the caller has
+    excluded that.
     """
     if right == 0:
         return None
@@ -68,21 +67,21 @@ def divide_exactly(left: Size, right: Size) -> Size | None:
     if len(divisor) != 1:
         return 1 if left == right else None
     monomial, coefficient = divisor[0]
-    found = []
-    for own, count in terms_of(left):
-        remaining = list(own)
+    quotients = []
+    for factors, count in terms_of(left):
+        remaining = list(factors)
         for atom in monomial:
             if atom not in remaining:
                 return None
             remaining.remove(atom)
         if count % coefficient:
             return None
-        found.append((tuple(remaining), count // coefficient))
-    return size_of_terms(tuple(found))
+        quotients.append((tuple(remaining), count // coefficient))
+    return size_of_terms(tuple(quotients))
 
 
 def remainder(left: Size, right: Size) -> Size:
-    """``left % right``. ZeroDivisionError for a divisor of 0."""
+    """Return ``left % right``; ZeroDivisionError for a divisor of 0."""
     if right == 0:
         raise ZeroDivisionError("a size is divided by 0")
     if right == 1 or divide_exactly(left, right) is not None:
@@ -91,12 +90,12 @@ def remainder(left: Size, right: Size) -> Size:
 
 
 def ceil_divide(left: Size, right: Size) -> Size:
-    """The least whole number of ``right``, which is 1 or more, that cover ``left``."""
+    """Return the least multiple count of ``right``, which is 1 or more, that covers ``left``."""
     return floor_divide(left + right - 1, right)
 
 
 def larger(left: Size, right: Size) -> Size:
-    """The larger of two, without an operation where it is clear which."""
+    """Return the larger of two sizes, without an operation if it is known which."""
     if is_at_least(left, right):
         return left
     if is_at_least(right, left):
@@ -106,7 +105,7 @@ def larger(left: Size, right: Size) -> Size:
 
 
 def smaller(left: Size, right: Size) -> Size:
-    """The smaller of two, without an operation where it is clear which."""
+    """Return the smaller of two sizes, without an operation if it is known which."""
     if is_at_least(left, right):
         return right
     if is_at_least(right, left):
@@ -116,7 +115,7 @@ def smaller(left: Size, right: Size) -> Size:
 
 
 def broadcast(left: Size, right: Size) -> Size:
-    """The size that two dimensions broadcast to. ValueError where they are known not to."""
+    """Return the size that two dimensions broadcast to; ValueError if they certainly do not."""
     if left == right or right == 1:
         return left
     if left == 1:
@@ -124,11 +123,11 @@ def broadcast(left: Size, right: Size) -> Size:
     if isinstance(left, int) and isinstance(right, int):
         return broadcast_numbers(left, right)
     if isinstance(left, int) or isinstance(right, int):
-        return left if isinstance(left, int) else right  # the other is it, or 1
-    if _is_either(right, left) or _is_either(left, right):
-        return left if _is_either(right, left) else right
+        return left if isinstance(left, int) else right  # the other is equal, or 1
+    if _is_or_of(right, left) or _is_or_of(left, right):
+        return left if _is_or_of(right, left) else right
     first, second = sorted((left, right), key=lambda size: (atom_count_of(size), str(size)))
-    # a size that is 1 only where the other is is what both are wherever they broadcast
+    # if one size is 1 only where the other is, too, it is the broadcast of both
     if is_one_with(second, first):
         return first
     if is_one_with(first, second):
@@ -138,14 +137,14 @@ def broadcast(left: Size, right: Size) -> Size:
 
 
 def either(size: Size, otherwise: Size) -> Size:
-    """``size``, or ``otherwise`` where it is 0."""
+    """Return ``size``, or ``otherwise`` if it is 0."""
     if size == 0 or is_positive(size) or size == otherwise:
         return otherwise if size == 0 else size
     return operation("or", size, otherwise)
 
 
-def _is_either(size: Expression, first: Expression) -> bool:
-    """Whether ``size`` is ``first`` where that is not 0."""
+def _is_or_of(size: Expression, first: Expression) -> bool:
+    """Return True if ``size`` equals ``first`` unless that is 0."""
     (monomial, count), *rest = size.terms
     if rest or count != 1 or len(monomial) != 1:
         return False
@@ -154,15 +153,15 @@ def _is_either(size: Expression, first: Expression) -> bool:
 
 
 def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
-    """The product of all; 1 where there are none. TooLargeError where it is too large."""
-    found = list(sizes)
-    if any(isinstance(size, int) and size == 0 for size in found):
+    """Return the product of sizes, 1 for none; TooLargeError if it is too large."""
+    factors = list(sizes)
+    if any(isinstance(size, int) and size == 0 for size in factors):
         return 0
-    known = bounded(math.prod(size for size in found if isinstance(size, int)))
-    symbolic = [size for size in found if not isinstance(size, int)]
-    return reduce(operator.mul, polled_parts(symbolic), known)
+    number = bounded(math.prod(size for size in factors if isinstance(size, int)))
+    symbolic = [size for size in factors if not isinstance(size, int)]
+    return reduce(operator.mul, polled_parts(symbolic), number)
 
 
 def total(*sizes: Size) -> Size:
-    """The sum of all; 0 where there are none."""
+    """Return the sum of sizes; 0 for none."""
     return reduce(operator.add, polled_parts(sizes), 0)

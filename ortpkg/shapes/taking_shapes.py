@@ -1,4 +1,4 @@
-"""Operators that take elements of tensors, or put them elsewhere."""
+"""Shapes of operators that take elements of tensors, or move them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAR = 1 << 31
 
 @infers("Slice")
 def slice_(context: ShapeContext) -> None:
-    """Starts, ends, axes and steps are attributes, from opset 10 on inputs."""
+    """Infer sliced sizes; starts, ends, axes and steps are attributes, from opset 10 on inputs."""
     shape = context.shape(0)
     if shape is None:
         return
@@ -36,7 +36,9 @@ def slice_(context: ShapeContext) -> None:
     if has_axes and axes is None:
         context.make(0, context.new_sizes(len(shape)))
         return
-    count = next((len(each) for each in (starts, ends, axes) if each is not None), None)
+    count = next(
+        (len(parameter) for parameter in (starts, ends, axes) if parameter is not None), None
+    )
     count = context.vector_length(1) if count is None and context.version >= 10 else count
     if count is None:
         context.make(0, context.new_sizes(len(shape)))
@@ -44,11 +46,16 @@ def slice_(context: ShapeContext) -> None:
     positions = [
         context.axis(axis, len(shape)) for axis in (axes if axes is not None else range(count))
     ]
-    if any(each is not None and len(each) != len(positions) for each in (starts, ends, steps)):
+    if any(
+        parameter is not None and len(parameter) != len(positions)
+        for parameter in (starts, ends, steps)
+    ):
         raise ShapeError(f"{context.node}: as many starts, ends, axes and steps are needed")
     made = list(shape)
     for index, axis in enumerate(positions):
-        start, end = (None if each is None else each[index] for each in (starts, ends))
+        start, end = (
+            None if parameter is None else parameter[index] for parameter in (starts, ends)
+        )
         step = (None if steps is None else steps[index]) if has_steps else 1
         made[axis] = sliced_size(context, shape[axis], start, end, step)
     context.make(
@@ -62,7 +69,7 @@ def slice_(context: ShapeContext) -> None:
 def sliced_size(
     context: ShapeContext, size: Size, start: Size | None, end: Size | None, step: Size | None
 ) -> Size:
-    """How many elements of an axis a slice takes; numpy's rule."""
+    """Return the number of elements that a slice takes of an axis, by numpy's rule."""
     if step == 0:
         raise ShapeError(f"{context.node}: a step of 0")
     if not isinstance(step, int) or start is None or end is None:
@@ -84,7 +91,7 @@ def sliced_size(
 
 
 def sliced_range(size: int, start: int, end: int, step: int) -> range:
-    """The positions that Slice takes of an axis, mostly as numpy does.
+    """Return the positions that Slice takes of an axis, mostly as numpy does.
 
     Going backwards, a start before the axis means its first element.
     """
@@ -93,7 +100,7 @@ def sliced_range(size: int, start: int, end: int, step: int) -> range:
 
 
 def _bounded(context: ShapeContext, position: Size, size: Size) -> Size | None:
-    """A position of a slice as a number from 0 to ``size``; None where its sign is not known."""
+    """Return a slice's position as a number from 0 to ``size``; None if its sign is unknown."""
     if isinstance(position, int) and position >= _FAR:
         return size
     if is_at_least(position, 0):
@@ -144,7 +151,7 @@ def gather(context: ShapeContext) -> None:
 
 @infers("GatherBlockQuantized", domain="com.microsoft")
 def gather_block_quantized(context: ShapeContext) -> None:
-    """Like Gather; bytes may hold two numbers, and the result has the type of the scales."""
+    """Infer a Gather whose bytes may hold several numbers, in the type of the scales."""
     shape, indices = context.shape(0), context.shape(1)
     element_type = context.element_type(2)
     if shape is None or indices is None:
@@ -184,7 +191,7 @@ def scatter(context: ShapeContext) -> None:
 
 
 def _depth(context: ShapeContext) -> Size | None:
-    """Count the classes, perhaps with symbols; a constant may be a float."""
+    """Return the number of classes, possibly with symbols; a constant may be a float."""
     constant = context.constant(1)
     if constant is not None and constant.size == 1 and np.isfinite(constant).all():
         return int(constant.reshape(-1)[0])

@@ -1,4 +1,4 @@
-"""Convolutions and pooling: sizes by sliding windows."""
+"""Shapes of convolutions and poolings, by sliding windows."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ MICROSOFT = "com.microsoft"
 
 
 def _list(context: ShapeContext, name: str, rank: int, default: int) -> list[int]:
-    found = list(context.integers(name) or (default,) * rank)
-    if len(found) != rank or any(value < (0 if name == "pads" else 1) for value in found):
-        raise ShapeError(f"{context.node}: {name} {tuple(found)} for {rank} spatial axes")
-    return found
+    numbers = list(context.integers(name) or (default,) * rank)
+    if len(numbers) != rank or any(value < (0 if name == "pads" else 1) for value in numbers):
+        raise ShapeError(f"{context.node}: {name} {tuple(numbers)} for {rank} spatial axes")
+    return numbers
 
 
 def _pads(context: ShapeContext, rank: int) -> tuple[list[int], list[int]]:
-    found = list(context.integers("pads") or (0,) * (2 * rank))
-    if len(found) != 2 * rank:
-        raise ShapeError(f"{context.node}: pads {tuple(found)} for {rank} spatial axes")
-    return found[:rank], found[rank:]
+    pads = list(context.integers("pads") or (0,) * (2 * rank))
+    if len(pads) != 2 * rank:
+        raise ShapeError(f"{context.node}: pads {tuple(pads)} for {rank} spatial axes")
+    return pads[:rank], pads[rank:]
 
 
 def windowed_sizes(
     context: ShapeContext, spatial: Sizes, kernel: Sequence[Size], *, ceils: bool = False
 ) -> list[Size]:
-    """How many windows lie along each spatial axis."""
+    """Return the number of windows along each spatial axis."""
     rank = len(spatial)
     strides, dilations = _list(context, "strides", rank, 1), _list(context, "dilations", rank, 1)
     auto_pad = context.attribute("auto_pad", "NOTSET")
@@ -73,15 +73,15 @@ def _window_count(
         return context.compute(ceil_divide, room, stride)
     if not ceils or stride == 1:
         return context.compute(lambda: floor_divide(room, stride) + 1)
-    # Whether it does depends on the size itself.
+    # Whether it starts in the padding depends on the size itself.
     upper = context.compute(lambda: floor_divide(size + (before + stride - 1), stride))
     full = context.compute(lambda: floor_divide(room + (stride - 1), stride) + 1)
     return context.compute(lambda: -larger(upper * -1, full * -1))
 
 
 def _kernel(context: ShapeContext, weight: Sizes | None, rank: int) -> Sequence[Size] | None:
-    given = context.integers("kernel_shape")
-    if given:
+    kernel = context.integers("kernel_shape")
+    if kernel:
         return _list(context, "kernel_shape", rank, 1)
     return None if weight is None else weight[2:]
 
@@ -118,7 +118,7 @@ def conv_integer(context: ShapeContext) -> None:
 
 @infers("QLinearConv")
 def qlinear_conv(context: ShapeContext) -> None:
-    """Inputs (x, its scale and zero point, w, ..., y's scale, y's zero point)."""
+    """Infer from (x, its scale and zero point, w, ..., y's scale, y's zero point)."""
     _convolve(context, 0, 3)
 
 
@@ -129,7 +129,7 @@ def fused_conv(context: ShapeContext) -> None:
 
 @infers("QLinearConv", domain=MICROSOFT)
 def microsoft_qlinear_conv(context: ShapeContext) -> None:
-    """With ``channels_last`` the channels of input and output come last."""
+    """Infer a quantized convolution; with ``channels_last``, channels come last."""
     element_type = context.element_type(7)
     if not context.attribute("channels_last", 0):
         _convolve(context, 0, 3, element_type)
@@ -154,7 +154,7 @@ def deform_conv(context: ShapeContext) -> None:
 
 @infers("CausalConvWithState")
 def causal_conv_with_state(context: ShapeContext) -> None:
-    """The output is as long as the input; the state holds what the kernel reaches back over."""
+    """Infer an output as long as the input, and a state as long as the kernel minus 1."""
     shape, weight = context.shape(0), context.shape(1)
     context.make(0, shape)
     if context.shape(3) is not None:
@@ -167,8 +167,8 @@ def causal_conv_with_state(context: ShapeContext) -> None:
 def conv_transpose(context: ShapeContext) -> None:
     shape, weight = context.shape(0), context.shape(1)
     if shape is None or weight is None:
-        known = shape or weight
-        context.make(0, None if known is None else context.new_sizes(len(known)))
+        known_shape = shape or weight
+        context.make(0, None if known_shape is None else context.new_sizes(len(known_shape)))
         return
     rank = len(shape) - 2
     if rank < 1 or len(weight) != len(shape):
@@ -176,9 +176,9 @@ def conv_transpose(context: ShapeContext) -> None:
             f"{context.node}: an input of {len(shape)} dimensions does not fit its weight"
         )
     channels = context.compute(lambda: weight[1] * context.attribute("group", 1))
-    given = context.integers("output_shape")
-    if given:
-        sizes: Sequence[Size] = list(given)[-rank:]
+    output_shape = context.integers("output_shape")
+    if output_shape:
+        sizes: Sequence[Size] = list(output_shape)[-rank:]
     else:
         sizes = _transposed_sizes(context, shape[2:], _kernel(context, weight, rank) or ())
     context.make(0, (shape[0], channels, *sizes))
@@ -240,7 +240,7 @@ def nhwc_max_pool(context: ShapeContext) -> None:
 
 @infers("QLinearAveragePool", domain=MICROSOFT)
 def quantized_average_pool(context: ShapeContext) -> None:
-    """Channels come second, or last with ``channels_last``."""
+    """Infer a pooling whose channels come second, or last with ``channels_last``."""
     shape, element_type = context.shape(0), context.element_type(0)
     if shape is None or len(shape) < 3:
         context.make(0, None, element_type)
@@ -277,13 +277,15 @@ def quantized_global_pool(context: ShapeContext) -> None:
 
 @infers("MaxUnpool")
 def max_unpool(context: ShapeContext) -> None:
-    """A given output shape wins; else each window is laid out again."""
+    """Infer the given output shape, or reverse the windows' arithmetic."""
     shape, wanted = context.shape(0), context.elements(2)
     if shape is None or len(shape) < 3:
         return
     if context.has(2):
-        given = [context.new_size() for _ in shape] if wanted is None else list(wanted.values)
-        context.make(0, [context.new_size() if size is None else size for size in given])
+        target_sizes = (
+            [context.new_size() for _ in shape] if wanted is None else list(wanted.values)
+        )
+        context.make(0, [context.new_size() if size is None else size for size in target_sizes])
         return
     rank = len(shape) - 2
     kernel, strides = _list(context, "kernel_shape", rank, 1), _list(context, "strides", rank, 1)
