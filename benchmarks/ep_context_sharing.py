@@ -3,7 +3,7 @@
     python -m benchmarks.ep_context_sharing [--models 4] [--megabytes 64]
 
 N models with the same weights (as prefill and decode have them) are compiled by
-PrepackExecutionProvider as a session group and one by one. Then a child process loads and runs all
+LLVMExecutionProvider as a session group and one by one. Then a child process loads and runs all
 of them, and tells by how much its resident memory grew (Linux: proportional set size, so that a
 page counts once however often it is mapped). Goal: N shared models cost one set of weights and 10
 %.
@@ -84,7 +84,7 @@ def _compile(sources: list[Path], folder: Path, *, shares: bool) -> list[Path]:
             options.add_session_config_entry(_GROUP_ENTRY, "1")
             is_last = number == len(sources) - 1
             options.add_session_config_entry("ep.stop_share_ep_contexts", "1" if is_last else "0")
-        ortpkg.InferenceSession(source, options, providers=["prepack"]).close()
+        ortpkg.InferenceSession(source, options, providers=["llvm"]).close()
     return made
 
 
@@ -107,16 +107,14 @@ def _load_and_tell(words: list[str]) -> None:
         '<ir_version: 10, opset_import: ["" : 21]> g (float[1, 4] x) => (float[1, 4] y) { y ='
         " Exp(x) }"
     )
-    ortpkg.InferenceSession(warm.SerializeToString(), providers=["prepack"]).run(
-        None, {"x": x[:, :4]}
-    )
+    ortpkg.InferenceSession(warm.SerializeToString(), providers=["llvm"]).run(None, {"x": x[:, :4]})
     np.matmul(np.ones((512, 512), np.float32), np.ones((512, 512), np.float32))
     before = _proportional_nbytes()
     sessions = []
     for context in contexts:
         options = ortpkg.SessionOptions()
         options.add_session_config_entry(_GROUP_ENTRY, shares)
-        sessions.append(ortpkg.InferenceSession(context, options, providers=["prepack"]))
+        sessions.append(ortpkg.InferenceSession(context, options, providers=["llvm"]))
         sessions[-1].run(None, {"x": x})
     print(json.dumps({"grown_nbytes": _proportional_nbytes() - before}))
 

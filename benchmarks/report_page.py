@@ -44,7 +44,7 @@ def _cases(folder: Path, tape: str) -> Iterator[tuple[str, Path, ReportWishes]]:
     yield "tinychar", _SAMPLES / "tinychar.ortpackage", ReportWishes()
     bert = _package(folder / "bert", bert_like_model())
     yield "BERT of 1,471 nodes", bert, ReportWishes()
-    yield "the same on three providers", bert, ReportWishes(eps=(tape, "prepack"))
+    yield "the same on three providers", bert, ReportWishes(eps=(tape, "llvm"))
     yield "10,000 nodes", _package(folder / "chain", chain_model(10_000)), ReportWishes()
     twenty = _package(folder / "twenty", bert_like_model(), variants=20)
     yield "20 variants of the BERT, the chosen one's graph", twenty, ReportWishes()

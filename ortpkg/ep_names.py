@@ -19,12 +19,12 @@ from ortpkg.names import closest
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
-#: Of ortpkg's own, not ONNX Runtime's: used only where it is named.
-PREPACK_EP = "PrepackExecutionProvider"
-#: Of ortpkg's own: compiles what it claims to machine code.
+#: ortpkg's own EP, which compiles what it claims to machine code.
 LLVM_EP = "LLVMExecutionProvider"
-#: Those of ortpkg's own, which no release of ONNX Runtime knows.
-OWN_EPS = frozenset({PREPACK_EP, LLVM_EP})
+#: EPs of ortpkg that no release of ONNX Runtime has.
+OWN_EPS = frozenset({LLVM_EP})
+#: EP of earlier releases of ortpkg; packages that name it, and contexts that it made, exist.
+REMOVED_EP = "PrepackExecutionProvider"
 
 #: Full names, best first: ONNX Runtime's default priority order. CPU is last.
 KNOWN_EPS: tuple[str, ...] = (
@@ -109,7 +109,6 @@ EP_ALIASES: dict[str, str] = {
 #: alone.
 _CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {
     QNN_EP: (QNN_EP, "QNN"),
-    PREPACK_EP: (PREPACK_EP, "prepack"),
     LLVM_EP: (LLVM_EP, "llvm"),
 }
 #: EPs that compare a ``source`` without case.
@@ -127,12 +126,12 @@ _FULL_NAMES = {
     **{_squeezed(name): name for name in KNOWN_EPS},
     **{_squeezed(name).removesuffix(_SUFFIX): name for name in KNOWN_EPS},
     **EP_ALIASES,
-    _squeezed(PREPACK_EP): PREPACK_EP,
     _squeezed(LLVM_EP): LLVM_EP,
     "llvm": LLVM_EP,
-    "prepack": PREPACK_EP,
 }
 
+
+_REMOVED_NAMES = frozenset({_squeezed(REMOVED_EP), "prepack"})
 
 _FULL_NAME = re.compile(r"\b[A-Za-z]+ExecutionProvider\b")
 #: Full name → the first alias that means it.
@@ -226,10 +225,26 @@ def ep_named(text: str, named: Collection[str]) -> str:
     raise UsageError(unknown_ep_message(text, known, suggest_ep_name(text, tuple(sorted(named)))))
 
 
+def removed_ep_text(text: str) -> str:
+    """Sentence on an EP that ortpkg no longer has, with what to do; "" for any other.
+
+    Args:
+        text: full name or alias of an EP, or ``source`` of an EPContext node.
+    """
+    if _squeezed(text) not in _REMOVED_NAMES:
+        return ""
+    return (
+        f"{REMOVED_EP} is no longer part of ortpkg: compile the plain model again with --ep llvm,"
+        " or select another variant"
+    )
+
+
 def unknown_ep_message(
     text: str, known: Collection[str], suggestion: str | None, *, where: str = ""
 ) -> str:
-    """That no execution provider has that name, with ``known`` ones and the one probably meant."""
+    """Message for a name that no EP has, with ``known`` names and the one probably meant."""
+    if removed := removed_ep_text(text):
+        return removed
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
     names = ", ".join(dict.fromkeys(map(short_ep_names, known)))
     return f"there is no execution provider {quoted(text)}{where}{hint} (known are: {names})"
@@ -239,11 +254,7 @@ def ep_priority(name: str) -> int:
     """ONNX Runtime's default priority, 0 best.
 
     A provider not on its list (a plug-in) comes before Azure and CPU.
-
-    Ours comes last: it runs no plain model better than the CPU provider does.
     """
-    if name == PREPACK_EP:
-        return len(_PRIORITIES)
     return _PRIORITIES.get(name, _PRIORITIES["AzureExecutionProvider"] - 1)
 
 

@@ -97,7 +97,6 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
             "ortpkg.isolation.child",
             "ortpkg.kernels.custom_ops",
             "ortpkg.providers.ep_discovery.ep_candidate_scan",
-            "ortpkg.providers.prepack_factory",
             "ortpkg.selection.measurements",
             "tomllib",
         ),

@@ -16,7 +16,13 @@ from typing import Any
 
 import onnx
 
-from ortpkg.ep_names import OWN_EPS, ep_of_context_source, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import (
+    OWN_EPS,
+    ep_of_context_source,
+    removed_ep_text,
+    resolve_ep_name,
+    suggest_ep_name,
+)
 from ortpkg.errors import EpContextError, ModelError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import check_location
@@ -183,7 +189,8 @@ def complete_constraints(
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
         notify(
-            f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
+            removed_ep_text(ep)
+            or f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
             " it is"
         )
     return constraints._replace(ep=ep)

@@ -102,6 +102,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
             model_rules.CONTEXT_MISSING,
             model_rules.CONTEXT_WITHOUT_MAIN,
             model_rules.CONTEXT_SOURCE,
+            model_rules.CONTEXT_MAKER_REMOVED,
         ),
     ),
     "weights of contexts": PackageCheck(check_context_weights, (model_rules.CONTEXT_WEIGHTS,)),

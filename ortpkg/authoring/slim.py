@@ -27,7 +27,7 @@ from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.documents.findings import listed
-from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
+from ortpkg.ep_names import OWN_EPS, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.broken_signatures import report_lost_signatures
@@ -167,7 +167,7 @@ def _checked(wanted: Wanted) -> Wanted:
 
 def _with_full_ep_names(wanted: Wanted, package: PackageInfo) -> Wanted:
     stated_eps = {stated_ep(variant.constraints.ep) for variant in _variants(package)}
-    named = {PREPACK_EP, *filter(None, stated_eps)}
+    named = {*OWN_EPS, *filter(None, stated_eps)}
     return replace(wanted, eps=tuple(ep_named(ep, named) for ep in wanted.eps))
 
 

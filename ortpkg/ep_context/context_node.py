@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.ep_names import REMOVED_EP, removed_ep_text
+from ortpkg.errors import EpContextError, InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.graph_parts import MICROSOFT_DOMAIN
 
@@ -105,6 +106,18 @@ class EpContextAttributes:
             outputs=fused.outputs,
             attributes=self.to_attributes(),
             since_version=1,
+        )
+
+
+def verify_maker_exists(context: EpContextAttributes) -> None:
+    """Raise EpContextError for a context of an execution provider that ortpkg no longer has."""
+    if removed := removed_ep_text(context.source):
+        raise EpContextError(
+            f"the model holds a context (EPContext) of partition"
+            f" {quoted(context.partition_name)}, and {removed}",
+            ep_name=REMOVED_EP,
+            source=context.source,
+            partition_name=context.partition_name,
         )
 
 

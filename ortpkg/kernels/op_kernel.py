@@ -36,10 +36,6 @@ import numpy.typing as npt
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ValueType
 
-#: Goes up when a kernel's layout of its constants changes: what was kept of the old one is then
-#: refused.
-KERNEL_LAYOUT_VERSION = 2
-
 Tensor = npt.NDArray[Any]
 #: An array, or a list (sequence), None or a value (optional), a dict (map), or a sparse tensor.
 Value = Any
@@ -133,10 +129,8 @@ class OpKernelInfo(Protocol):
     def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:
         """A constant as the kernel needs it laid out: ``make()``, or what was kept of that.
 
-        Compiled contexts keep what ``make`` returned and hand it out, mapped from their file,
-        instead of making it again. ``name`` is unique in the node. Read-only, and a function of the
-        node's attributes, types and constants alone; a change to a layout goes with a new
-        ``KERNEL_LAYOUT_VERSION``.
+        ``name`` is unique in the node. Read-only, and a function of the node's attributes, types
+        and constants alone.
         """
         ...
 

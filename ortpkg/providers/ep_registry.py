@@ -16,7 +16,6 @@ from ortpkg.ep_names import (
     CPU_EP,
     LLVM_EP,
     OPENVINO_EP,
-    PREPACK_EP,
     ep_named,
     ep_priority,
     is_known_ep,
@@ -48,14 +47,8 @@ if TYPE_CHECKING:
     from ortpkg.providers.ep_library_factory import EpLibraryFactory
 
 
-def _prepack_factory() -> EpFactory:
-    from ortpkg.providers.prepack_factory import PrepackEpFactory  # only where somebody names it
-
-    return PrepackEpFactory()
-
-
 def _llvm_factory() -> EpFactory:
-    from ortpkg.providers.llvm_factory import LlvmEpFactory  # as above
+    from ortpkg.providers.llvm_factory import LlvmEpFactory  # only where it is offered
 
     return LlvmEpFactory()
 
@@ -66,21 +59,15 @@ BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
-#: Built in too, but offered only where somebody names them, they run nothing that the others do
-#: not; and the one that compiles, where its compiler is.
+#: Built in too, but offered only where somebody names them, or where their compiler is installed.
 NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {
-    PREPACK_EP: _prepack_factory,
     LLVM_EP: _llvm_factory,
 }
 
 
 def compiling_eps() -> tuple[str, ...]:
-    """Return those of the built-in EPs that are here and compile; no device is asked."""
-    return (
-        *((LLVM_EP,) if has_compiler() else ()),
-        *((OPENVINO_EP,) if OpenVinoEpFactory().is_available() else ()),
-        PREPACK_EP,
-    )
+    """Return the built-in EPs to suggest for compiling; no device is asked."""
+    return (LLVM_EP, *((OPENVINO_EP,) if OpenVinoEpFactory().is_available() else ()))
 
 
 class AvailableFactories(NamedTuple):

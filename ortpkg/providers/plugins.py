@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
-BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "prepack", "llvm")
+BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "llvm")
 #: Loading a plug-in changes this folder, and nothing that it answers.
 _BYTECODE = "__pycache__"
 _PROBE = "ortpkg.providers.plugin_probe"

@@ -32,7 +32,7 @@ from ortpkg.ep_context.ep_context_file import (
 )
 from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.ep_context.ep_context_reader import EpContextReader
-from ortpkg.ep_names import PREPACK_EP, ep_of_context_source
+from ortpkg.ep_names import OWN_EPS, ep_of_context_source, removed_ep_text
 from ortpkg.errors import OrtpkgError, TrustRequiredError, quoted
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
@@ -43,7 +43,6 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import driver_version_of
 from ortpkg.trust.context_trust import check_model_file
-from ortpkg.trust.judged_contexts import is_native
 from ortpkg.versions import parse_version, release_of
 
 #: Most variants whose models are read, and most contexts shown of one.
@@ -135,7 +134,7 @@ def _variant_facts(
     except (OrtpkgError, OSError) as error:
         yield _broken(label, str(error))
         return
-    trust_text, needs_trust = _trust(variant, package, contexts, trust=trust)
+    trust_text, needs_trust = _trust(variant, package, trust=trust)
     for attributes in contexts:
         ep = ep_of_context_source(attributes.source) or variant.constraints.ep or ""
         try:
@@ -231,16 +230,8 @@ def _place(attributes: EpContextAttributes, model: Path) -> str:
     return attributes.context_path if is_there else f"{attributes.context_path}{_MISSING}"
 
 
-def _trust(
-    variant: VariantInfo,
-    package: PackageInfo,
-    contexts: list[EpContextAttributes],
-    *,
-    trust: bool,
-) -> tuple[str, bool]:
+def _trust(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> tuple[str, bool]:
     """Return words on whether native code may load the contexts, and True if that needs --trust."""
-    if not any(map(is_native, contexts)):
-        return "no native code", False
     if trust:
         return "trusted by --trust", False
     try:
@@ -256,13 +247,15 @@ def _state(
     variant: VariantInfo, ep: str, made: ContextDescriptor, offer: MachineOffer
 ) -> tuple[ContextState, str]:
     """Return if a context fits this machine, by the EP's own rating first."""
+    if removed := removed_ep_text(ep):
+        return ContextState.BROKEN, removed
     device = _ep_device(variant, ep, offer)
     if device is None:
         return ContextState.UNKNOWN, f"{ep or 'its execution provider'} is not available here"
     info = variant.constraints.ep_compatibility_info
     rating = offer.compatibility(device, info) if info else CompiledModelCompatibility.UNKNOWN
-    if ep == PREPACK_EP:
-        mismatch = _mismatch_of_prepack(device, made, offer)
+    if ep in OWN_EPS:
+        mismatch = _own_mismatch(device, made, offer)
         if mismatch:  # a session would report this
             return ContextState.STALE, mismatch
     else:
@@ -297,11 +290,8 @@ def _ep_device(variant: VariantInfo, ep: str, offer: MachineOffer) -> EpDevice |
     )
 
 
-def _mismatch_of_prepack(device: EpDevice, made: ContextDescriptor, offer: MachineOffer) -> str:
-    """Return the mismatch that our own kernels, which load prepacked contexts, report.
-
-    "" for none.
-    """
+def _own_mismatch(device: EpDevice, made: ContextDescriptor, offer: MachineOffer) -> str:
+    """Return the mismatch that an EP of ortpkg's own reports; "" for none."""
     factory = next(
         factory_here for factory_here in offer.factories if factory_here.ep_name == device.ep_name
     )

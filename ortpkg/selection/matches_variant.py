@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ortpkg.devices.architecture import architecture_distance, runs_code_for
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import is_known_ep, removed_ep_text, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, is_offered_unnamed
@@ -84,9 +84,12 @@ def unavailable_ep(requirements: Requirements, request: SelectionRequest) -> Jud
     if request.has_ep(requirements.ep):
         return None
     available = tuple(dict.fromkeys(ep_device.ep_name for ep_device in request.ep_devices))
-    reason = f"{quoted(requirements.ep)} is not available here"
+    removed = removed_ep_text(requirements.ep)
+    reason = removed or f"{quoted(requirements.ep)} is not available here"
     suggestion = (
-        None if is_known_ep(requirements.ep) else suggest_ep_name(requirements.ep, available)
+        None
+        if removed or is_known_ep(requirements.ep)
+        else suggest_ep_name(requirements.ep, available)
     )
     if suggestion is not None:
         reason += f" (did you mean {suggestion!r}?)"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import ep_of_context_source
+from ortpkg.ep_names import ep_of_context_source, removed_ep_text
 from ortpkg.errors import quoted
 from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, Operator, operator_text
 from ortpkg.graph.onnx_opsets import (
@@ -95,6 +95,8 @@ def _why_missing(missing: ModelOperators, backend_text: str) -> str:
         )
     if missing.context_sources:
         source = missing.context_sources[0]
+        if removed := removed_ep_text(source):
+            return f"its model holds a context (EPContext), and {removed}"
         maker = (
             f"by {quoted(ep_of_context_source(source))}"
             if source

@@ -76,7 +76,6 @@ _BACKEND_ORDER: dict[str, int] = {
     "onnxruntime": 1,
     "llvm": 3,
     "embedded": 4,
-    "prepack": 5,
 }
 _PLUGIN_BACKEND = 2
 

@@ -358,8 +358,8 @@ def _advice(ep_device: EpDevice) -> str:
     if ep_device.backend != "embedded":
         return ""
     return (
-        f"; the embedded {ep_device.ep_name} compiles nothing: take the prepack EP (--ep prepack),"
-        " or the EP of that name in onnxruntime (--backend onnxruntime)"
+        f"; the embedded {ep_device.ep_name} compiles nothing: take the llvm EP (--ep llvm), or"
+        " the EP of that name in onnxruntime (--backend onnxruntime)"
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import CPU_EP, LLVM_EP, OPENVINO_EP, PREPACK_EP, resolve_ep_name
+from ortpkg.ep_names import CPU_EP, LLVM_EP, OPENVINO_EP, resolve_ep_name
 from ortpkg.errors import (
     ExecutionProviderError,
     InvalidSessionOptionError,
@@ -36,7 +36,6 @@ _DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {
     EMBEDDED: CPU_EP,
     "openvino": OPENVINO_EP,
     "onnxruntime": CPU_EP,
-    "prepack": PREPACK_EP,
     "llvm": LLVM_EP,
 }
 

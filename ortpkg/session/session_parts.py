@@ -12,6 +12,7 @@ from ortpkg.engine.profiler import Profiler
 from ortpkg.ep_context.context_node import (
     ep_context_attributes,
     ep_context_nodes,
+    verify_maker_exists,
 )
 from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import (
@@ -129,6 +130,8 @@ def _load(wishes: SessionWishes, profiler: Profiler | None) -> _Loaded | Session
     if lookup is not None and lookup.parts is not None:
         return lookup.parts
     model = load_wished(wishes)
+    for node in ep_context_nodes(model.graph):
+        verify_maker_exists(ep_context_attributes(node))
     check = wishes.check_contexts
     judged = None if check is None else _judged_contexts(model.graph, check)
     created = None if lookup is None else lookup.providers

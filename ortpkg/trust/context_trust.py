@@ -4,9 +4,7 @@ A native context is code for an accelerator's driver and library. Its author can
 anything, and a digest that he ships proves nothing. So contexts of a package are refused unless the
 package is trusted or they were compiled here: ``ortpkg compile`` records the SHA-256 of what it
 makes in the state directory. A package is trusted by ``--trust``, or if the user's trust policy
-lets its publisher, who signed it, ship contexts (``publisher_trust``). Contexts of
-PrepackExecutionProvider are not native: they hold an ONNX graph, which is checked like any other,
-and numbers.
+lets its publisher, who signed it, ship contexts (``publisher_trust``).
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from ortpkg.ep_context.context_node import (
     EpContextAttributes,
     ep_context_attributes,
     ep_context_nodes,
+    verify_maker_exists,
 )
 from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import TrustRequiredError, quoted
@@ -133,6 +132,8 @@ def _judged(
     native = contexts_to_judge(contexts)
     if not native:
         return None
+    for context in native:
+        verify_maker_exists(context)
     judged = JudgedContexts(model)
     others = [context for context in native if not _is_made_here(context, judged)]
     if others:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ortpkg.ep_names import PREPACK_EP, resolve_ep_name
 from ortpkg.errors import OrtpkgError, TrustRequiredError
 from ortpkg.package.derived_variants import derivation_of, recorded_digests
 from ortpkg.package.integrity.digest_check import is_within
@@ -45,10 +44,7 @@ class ContextVerdicts:
 
     def why_refused(self, variant: VariantInfo) -> str:
         """Return why a session without trust refuses a compiled variant, or ""."""
-        ep = variant.constraints.ep
         if self._package.is_bare_model or variant.model_path is None:
-            return ""
-        if ep is not None and resolve_ep_name(ep) == PREPACK_EP:
             return ""
         derivation = derivation_of(variant)
         if derivation is not None:

@@ -14,7 +14,7 @@ from ortpkg.ep_context.context_node import EpContextAttributes
 from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
-from ortpkg.ep_names import PREPACK_EP, ep_of_context_source, is_context_source_of
+from ortpkg.ep_names import ep_of_context_source
 from ortpkg.errors import EpContextError, ModelFileError, quoted
 from ortpkg.storage.digest_cache import remembered_sha256
 
@@ -70,19 +70,12 @@ class JudgedContexts:
         return self._digests[path]
 
 
-def is_native(context: EpContextAttributes) -> bool:
-    """Return True if foreign native code would read the context."""
-    return not is_context_source_of(PREPACK_EP, context.source)
-
-
 def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
-    """Return the contexts that foreign code may read: all contexts of a model with a native one.
+    """Return the contexts of a model that foreign code may read.
 
-    An EP may take a whole model. Nodes with ``main_context`` 0 and a context are included, because
-    not every EP looks at the flag.
+    Nodes with ``main_context`` 0 and a context are included, because not every EP looks at the
+    flag.
     """
-    if not any(map(is_native, contexts)):
-        return []
     return [context for context in contexts if context.main_context or context.ep_cache_context]
 
 

@@ -17,6 +17,7 @@ import ortpkg
 from ortpkg.choosing import package_selection
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
+from ortpkg.providers.ep_factory import ONLY_CONTEXTS
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.verdict import ReasonCode, Selection
 
@@ -42,8 +43,8 @@ _OFFERS = (
 )
 _PLUGINS = {
     "ZedExecutionProvider": EpDevice(ep_name="ZedExecutionProvider", device=_GPU, backend="zed"),
-    "PrepackExecutionProvider": EpDevice(
-        ep_name="PrepackExecutionProvider", device=_CPU, backend="prepack"
+    "LLVMExecutionProvider": EpDevice(
+        ep_name="LLVMExecutionProvider", device=_CPU, backend="llvm", ep_metadata=ONLY_CONTEXTS
     ),
 }
 

@@ -227,9 +227,9 @@ def test_an_unknown_ep_is_kept_with_a_warning_and_a_suggestion(
 def test_an_ep_of_our_own_is_no_unknown_one(package: Path, make_model: ModelMaker) -> None:
     told: list[str] = []
 
-    add_variant(package, make_model("b"), ep="prepack", notify=told.append)
+    add_variant(package, make_model("b"), ep="llvm", notify=told.append)
 
-    assert constraints_of(package, "b").ep == "PrepackExecutionProvider"
+    assert constraints_of(package, "b").ep == "LLVMExecutionProvider"
     assert not [each for each in told if "is not an execution provider" in each]
 
 

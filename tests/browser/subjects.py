@@ -50,7 +50,7 @@ def _tinychar(_: Path) -> str:
 def _bert(folder: Path) -> str:
     root = _package_of(bert_like_model(), folder)
     with tape_plugin() as tape:
-        return ModelPackage(root).report(ReportWishes(eps=(tape, "prepack")))
+        return ModelPackage(root).report(ReportWishes(eps=(tape, "llvm")))
 
 
 def _chain(folder: Path) -> str:

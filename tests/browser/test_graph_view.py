@@ -31,7 +31,7 @@ def layered_html(tmp_path_factory: pytest.TempPathFactory) -> str:
 def fused_html(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two layers on a provider that compiles all of it."""
     folder = tmp_path_factory.mktemp("fused")
-    return report_of(folder, named_chain(layered_names(2)), "prepack")
+    return report_of(folder, named_chain(layered_names(2)), "llvm")
 
 
 def view_of(page: Page) -> Locator:
@@ -309,7 +309,7 @@ def test_a_fused_partition_is_one_node_whose_members_are_marked_in_the_file(
     page = open_report(fused_html)
     view = view_of(page)
     assert view.locator(".graph-status").inner_text() == "1 node, 3 items visible"
-    fused = item(view, "Prepack__0")
+    fused = item(view, "LLVM__1")
     assert "88 nodes as one" in (fused.text_content() or "")
     assert fused.locator(".graph-mark").text_content() == "P1"
     view.get_by_role("radio", name="the model file").check()

@@ -74,7 +74,7 @@ CHANGES = (
     "pack other -o packed.ortpkg --overwrite",
     "unpack packed.ortpkg -o new",
     "unpack packed.ortpkg -o other --overwrite",
-    "compile-models double.onnx,third.onnx -e prepack -o new",
+    "compile-models double.onnx,third.onnx -e llvm -o new",
 )
 
 

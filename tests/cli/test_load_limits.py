@@ -23,7 +23,7 @@ MODEL = next(DIGITS.glob("models/classifier/cpu-fp32/*.onnx"))
         ["validate", DIGITS],
         ["inspect", MODEL],
         ["diff", MODEL, MODEL],
-        ["compile", DIGITS, "--ep", "prepack"],
+        ["compile", DIGITS, "--ep", "llvm"],
     ],
     ids=lambda words: words[0],
 )

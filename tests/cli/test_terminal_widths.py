@@ -151,7 +151,7 @@ def places(
     monkeypatch.setattr(user_ep_libraries, "installed_ep_libraries", lambda: (library,))
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
-    InferenceSession(named, options, providers=["prepack"])
+    InferenceSession(named, options, providers=["llvm"])
     refused = onnx.parser.parse_model(
         f"""<ir_version: 10, opset_import: ["" : 21]> g (float[n, 8] x) => (int64[2, m] y)
         {{ [{LONG.replace("-", "_")}] y = NonZero (x) }}"""

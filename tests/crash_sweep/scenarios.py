@@ -195,7 +195,7 @@ def _compile(folder: Path, sources: tuple[str, str], *, overwrite: bool = False)
         )
         for name, source in zip(("first", "second"), sources, strict=True)
     ]
-    request = CompileRequest(jobs=tuple(jobs), ep="prepack", is_shared=True)
+    request = CompileRequest(jobs=tuple(jobs), ep="llvm", is_shared=True)
     with mock.patch.object(
         compile_files_module, "compile_models", lambda request, **_: compile_here(request)
     ):
@@ -210,7 +210,7 @@ def _with_stale_variant(folder: Path) -> None:
     with _compiled_here():
         compile_package(
             folder / "p",
-            CompileWishes(ep="prepack", component="model", variants=("a",)),
+            CompileWishes(ep="llvm", component="model", variants=("a",)),
             notify=_quiet,
         )
     edits = PackageEdits(component="model", variant="a", model=folder / "models/c/model.onnx")
@@ -230,20 +230,20 @@ def _compiled_here() -> AbstractContextManager[object]:
 
 
 def _variant_that_does_not_run(folder: Path) -> str:
-    variant = ModelPackage(folder).variant("a-prepack", "model")
+    variant = ModelPackage(folder).variant("a-llvm", "model")
     try:
         variant.create_session().run(None, {"x": np.ones((1, 16), dtype=np.float32)})
     except StaleVariantError:
         return ""
     except OrtpkgError as error:
-        return f"a-prepack does not run: {error}"
+        return f"a-llvm does not run: {error}"
     return ""
 
 
 def _context_that_does_not_run(folder: Path) -> str:
     for path in sorted(folder.glob("*_ctx.onnx")):
         try:
-            InferenceSession(path, providers=["prepack"]).run(
+            InferenceSession(path, providers=["llvm"]).run(
                 None, {"x": np.ones((1, 16), dtype=np.float32)}
             )
         except OrtpkgError as error:

@@ -27,7 +27,7 @@ def tree(root: Path) -> dict[str, str]:
     }
 
 
-def compiled(root: Path, ep: str = "prepack", **wishes: Any) -> list[str]:
+def compiled(root: Path, ep: str = "llvm", **wishes: Any) -> list[str]:
     made = compile_package(root, CompileWishes(ep=ep, **wishes), notify=lambda _text: None)
     return [f"{each.component}/{each.name}" for each in made]
 

@@ -18,15 +18,15 @@ from tests.ep_context.conftest import EXPECTED, X
 
 @pytest.fixture
 def both(package: Path, machine: Path) -> ortpkg.ModelPackage:
-    """A plain variant, and the one that prepack made of it, which is better."""
+    """A plain variant, and the one that llvm made of it, which is better."""
     del machine
     compiled(package)
     opened = ortpkg.ModelPackage(package)
-    assert opened.best_variant().name == "plain-prepack"
+    assert opened.best_variant().name == "plain-llvm"
     return opened
 
 
-@pytest.mark.parametrize(("backend", "name"), [("embedded", "plain"), ("prepack", "plain-prepack")])
+@pytest.mark.parametrize(("backend", "name"), [("embedded", "plain"), ("llvm", "plain-llvm")])
 def test_the_best_variant_of_those_that_run_on_the_backend_is_chosen(
     both: ortpkg.ModelPackage, backend: str, name: str
 ) -> None:
@@ -46,19 +46,17 @@ def test_what_is_compiled_for_another_backend_falls_with_the_reason(
 ) -> None:
     selection = both.select(backend="embedded")
     fallen = {
-        each.code: each.reason
-        for each in selection.verdicts
-        if each.variant.name == "plain-prepack"
+        each.code: each.reason for each in selection.verdicts if each.variant.name == "plain-llvm"
     }
     assert (
         fallen[ReasonCode.BACKEND_NOT_REQUESTED]
-        == "it is for 'PrepackExecutionProvider'; only backend 'embedded' was asked for, and this"
-        " EP device is of 'prepack'"
+        == "it is for 'LLVMExecutionProvider'; only backend 'embedded' was asked for, and this"
+        " EP device is of 'llvm'"
     )
     with pytest.raises(
-        NoSuitableVariantError, match="BACKEND_NOT_REQUESTED: it is for 'PrepackExecutionProvider'"
+        NoSuitableVariantError, match="BACKEND_NOT_REQUESTED: it is for 'LLVMExecutionProvider'"
     ):
-        both.best_variant(variant="plain-prepack", backend="embedded")
+        both.best_variant(variant="plain-llvm", backend="embedded")
 
 
 def test_a_mistyped_backend_is_named(both: ortpkg.ModelPackage) -> None:
@@ -82,5 +80,5 @@ def test_commands_choose_by_the_backend(
     assert (selection["backend"], selection["selected"]["variant"]) == ("embedded", "plain")
     assert run_command_line(["cache", "why", *words]) == 0
     assert "/plain on CPUExecutionProvider" in capsys.readouterr().out
-    assert run_command_line(["run", *words, "--variant", "plain-prepack"]) == 3
+    assert run_command_line(["run", *words, "--variant", "plain-llvm"]) == 3
     assert "asked for: policy default, backend embedded" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.errors import CompileError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.op_kernel import KERNEL_LAYOUT_VERSION
+from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import FusedNode
@@ -355,18 +355,14 @@ def test_the_command_lists_explains_and_clears(
         return capsys.readouterr().out
 
     assert "is empty" in said()
-    assert "not in the cache: nothing of this model is" in said(
-        "why", str(model), "--ep", "prepack"
-    )
+    assert "not in the cache: nothing of this model is" in said("why", str(model), "--ep", "llvm")
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
-    InferenceSession(model, options, providers=["prepack"])
-    assert "PrepackExecutionProvider" in said("list")
-    assert "partition Prepack__0: in the cache" in said("why", str(model), "--ep", "prepack")
+    InferenceSession(model, options, providers=["llvm"])
+    assert "LLVMExecutionProvider" in said("list")
+    assert "partition LLVM__1: in the cache" in said("why", str(model), "--ep", "llvm")
     told = json.loads(said("list", "--json"))
-    assert (
-        told["entries"][0]["descriptor"]["sdk_version"] == f"kernel layout {KERNEL_LAYOUT_VERSION}"
-    )
+    assert told["entries"][0]["descriptor"]["sdk_version"] == f"machine code ABI {ABI_VERSION}"
     assert said("clear", "--ep", "openvino") == "0 contexts deleted\n"
     assert said("clear", "--keep", "1GB") == "0 contexts deleted\n"
     assert said("clear") == "1 context deleted\n"
@@ -384,7 +380,7 @@ def test_what_is_damaged_is_called_so_and_can_be_cleared(
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
-    InferenceSession(model, options, providers=["prepack"])
+    InferenceSession(model, options, providers=["llvm"])
     (binary,) = (tmp_path / "cache" / "contexts").glob("*.bin")
     data = binary.read_bytes()
     note = binary.with_suffix(".json")
@@ -402,8 +398,8 @@ def test_what_is_damaged_is_called_so_and_can_be_cleared(
         assert run_command_line(["cache", *words]) == 0
         return capsys.readouterr().out
 
-    assert "damaged in the cache" in said("why", str(model), "--ep", "prepack")
-    partition = json.loads(said("why", str(model), "--ep", "prepack", "--json"))["sessions"][0][
+    assert "damaged in the cache" in said("why", str(model), "--ep", "llvm")
+    partition = json.loads(said("why", str(model), "--ep", "llvm", "--json"))["sessions"][0][
         "partitions"
     ][0]
     assert (partition["is_hit"], bool(partition["damage"])) == (False, True)

@@ -91,7 +91,7 @@ def test_to_explain_a_cache_that_is_not_used_says_so_and_compiles_nothing(
     (tmp_path / "contexts").chmod(0o777)
     path = tmp_path / "net.onnx"
     onnx.save(onnx.parser.parse_model(TEXT), path)
-    assert run_command_line(["cache", "why", str(path), "--ep", "prepack"]) != 0
+    assert run_command_line(["cache", "why", str(path), "--ep", "llvm"]) != 0
     assert "is not used: any user may write to it" in capsys.readouterr().err
 
 

@@ -30,8 +30,9 @@ from ortpkg.errors import (
     UnknownComponentError,
     UsageError,
 )
+from ortpkg.machine_code.cpu_targets import host_target
 from ortpkg.providers import plugins
-from ortpkg.providers.prepack_compatibility import LAYOUT_VERSION
+from ortpkg.providers.llvm_compatibility import compatibility_info, host_extras
 from tests.ep_context.at_work import AtWork
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X
@@ -41,17 +42,19 @@ from tests.ep_context.fake_compiler import NAME as FAKE
 def test_a_compiled_variant_has_constraints_of_the_ep_and_is_chosen_and_runs(
     package: Path, machine: Path
 ) -> None:
-    assert compiled(package) == ["model/plain-prepack"]
+    assert compiled(package) == ["model/plain-llvm"]
     opened = ortpkg.ModelPackage(package)
-    constraints = opened.component().variant("plain-prepack").constraints  # type: ignore[union-attr]
-    assert (constraints.ep, constraints.device) == ("PrepackExecutionProvider", "cpu")
-    assert constraints.architecture in {"x86_64", "aarch64"}
-    assert constraints.ep_compatibility_info.startswith(f"prepack;layout={LAYOUT_VERSION};")  # type: ignore[union-attr]
+    constraints = opened.component().variant("plain-llvm").constraints  # type: ignore[union-attr]
+    assert (constraints.ep, constraints.device) == ("LLVMExecutionProvider", "cpu")
+    target = host_target()
+    assert target is not None
+    assert constraints.architecture == target.architecture
+    assert constraints.ep_compatibility_info == compatibility_info(target, host_extras(target))
     assert ortpkg.verify(package).is_intact
     best = opened.best_variant()
-    assert best.name == "plain-prepack"
+    assert best.name == "plain-llvm"
     np.testing.assert_allclose(best.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
-    assert not (machine / "contexts").exists() or not list((machine / "contexts").iterdir())
+    assert len(list((machine / "contexts").iterdir())) == 1
 
 
 def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(
@@ -59,7 +62,7 @@ def test_the_name_of_an_ep_that_compiled_a_model_is_no_unknown_name(
 ) -> None:
     """ONNX Runtime knows neither EP, but both are installed and have just compiled."""
     del machine
-    for ep in ("prepack", FAKE):
+    for ep in ("llvm", FAKE):
         told: list[str] = []
         compile_package(package, CompileWishes(ep=ep), notify=told.append)
         assert told == []
@@ -134,13 +137,13 @@ def test_a_failed_compile_leaves_the_package_as_it_was(
     [
         ({"ep": "NoSuchExecutionProvider"}, UsageError, "there is no execution provider 'NoSuch"),
         (
-            {"ep": "prepack", "device": "npu"},
+            {"ep": "llvm", "device": "npu"},
             NoSuitableVariantError,
             "has no npu on this machine; it has cpu",
         ),
-        ({"ep": "prepack", "component": "modle"}, UnknownComponentError, "did you mean 'model'"),
-        ({"ep": "prepack", "variants": ["plian"]}, UnknownComponentError, "did you mean 'plain'"),
-        ({"ep": "prepack", "name": "plain"}, AuthoringError, "there is a variant 'plain' already"),
+        ({"ep": "llvm", "component": "modle"}, UnknownComponentError, "did you mean 'model'"),
+        ({"ep": "llvm", "variants": ["plian"]}, UnknownComponentError, "did you mean 'plain'"),
+        ({"ep": "llvm", "name": "plain"}, AuthoringError, "there is a variant 'plain' already"),
     ],
 )
 def test_what_cannot_be_compiled_is_told(
@@ -156,10 +159,8 @@ def test_what_cannot_be_compiled_is_told(
 def test_a_compiled_variant_is_not_compiled_again(package: Path, machine: Path) -> None:
     del machine
     compiled(package)
-    with pytest.raises(
-        AuthoringError, match="it is compiled already, by 'PrepackExecutionProvider'"
-    ):
-        compiled(package, variants=["plain-prepack"])
+    with pytest.raises(AuthoringError, match="it is compiled already, by 'LLVMExecutionProvider'"):
+        compiled(package, variants=["plain-llvm"])
 
 
 def test_a_damaged_package_is_not_compiled(package: Path, machine: Path) -> None:
@@ -212,7 +213,7 @@ def pair(tmp_path: Path, machine: Path) -> Path:
 @pytest.mark.requirement("E43", "E50")
 def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None:
     made = compiled(pair, shares_weights=True)
-    assert made == ["prefill/plain-prepack", "decode/plain-prepack"]
+    assert made == ["prefill/plain-llvm", "decode/plain-llvm"]
     opened = ortpkg.ModelPackage(pair)
     variants = [component.variants[-1] for component in opened.component_models]
     assert variants[0].directory == variants[1].directory
@@ -220,7 +221,7 @@ def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None
     assert set(files) == {
         "prefill_plain_ctx.onnx",
         "decode_plain_ctx.onnx",
-        "prefill_plain_ctx_prepack.bin",
+        "prefill_plain_ctx_llvm.bin",
     }
     assert sum(files.values()) < 1.5 * WIDTH * WIDTH * 4
     assert ortpkg.verify(pair).is_intact
@@ -228,9 +229,7 @@ def test_components_share_one_binary_with_one_set_of_weights(pair: Path) -> None
     for name in ("prefill", "decode"):
         plain = opened.best_variant(name, variant="plain").create_session().run(None, {"x": x})[0]
         ours = (
-            opened.best_variant(name, variant="plain-prepack")
-            .create_session()
-            .run(None, {"x": x})[0]
+            opened.best_variant(name, variant="plain-llvm").create_session().run(None, {"x": x})[0]
         )
         np.testing.assert_allclose(ours, plain, rtol=1e-5)
 
@@ -260,12 +259,10 @@ def test_components_that_cannot_share_a_folder_get_a_binary_each_and_it_is_said(
     )
     ortpkg.add_variant(root, models[1], component="decode", variant="plain", ep="cpu")
     said: list[str] = []
-    made = compile_package(
-        root, CompileWishes(ep="prepack", shares_weights=True), notify=said.append
-    )
+    made = compile_package(root, CompileWishes(ep="llvm", shares_weights=True), notify=said.append)
     assert [each.folder for each in made] == [
-        "models/prefill/plain-prepack",
-        "models/decode/plain-prepack",
+        "models/prefill/plain-llvm",
+        "models/decode/plain-llvm",
     ]
     assert any("cannot share a folder" in text for text in said)
 
@@ -325,7 +322,7 @@ def test_compile_models_refuses_options_in_another_form(
 ) -> None:
     del machine
     first, _ = two_models(tmp_path)
-    assert run_command_line(["compile-models", "-e", "prepack", *words, str(first)]) == 2
+    assert run_command_line(["compile-models", "-e", "llvm", *words, str(first)]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -336,7 +333,7 @@ def test_compile_models_of_different_folders_asks_where_to(
     first, second = two_models(tmp_path)
     (tmp_path / "other").mkdir()
     moved = second.rename(tmp_path / "other" / second.name)
-    assert run_command_line(["compile-models", "-e", "prepack", f"{first},{moved}"]) == 2
+    assert run_command_line(["compile-models", "-e", "llvm", f"{first},{moved}"]) == 2
     assert "say where it goes, with -o DIR" in capsys.readouterr().err
 
 
@@ -368,7 +365,7 @@ def interrupted(*arguments, **options):
     os.kill(os.getpid(), signal.SIGINT)
     return original(*arguments, **options)
 module.{function} = interrupted
-sys.argv = ["ortpkg", "compile", sys.argv[1], "--ep", "prepack"]
+sys.argv = ["ortpkg", "compile", sys.argv[1], "--ep", "llvm"]
 from ortpkg.__main__ import main
 main()
 """
@@ -400,8 +397,8 @@ def test_ctrl_c_either_cancels_or_comes_too_late(
     )
     names = [each.name for each in ortpkg.ModelPackage(package).component().variants]
     if is_added:
-        assert (done.returncode, names) == (0, ["plain", "plain-prepack"]), done.stderr
-        assert "model/plain-prepack: 1 compiled partition" in done.stdout
+        assert (done.returncode, names) == (0, ["plain", "plain-llvm"]), done.stderr
+        assert "model/plain-llvm: 1 compiled partition" in done.stdout
         assert "cancelled" not in done.stderr
     else:
         assert (done.returncode, "cancelled" in done.stderr) == (130, True)
@@ -426,9 +423,9 @@ def test_a_compiled_variant_may_be_as_far_off_as_its_source(package: Path, machi
     ortpkg.record_digests(package)
     compiled(package)
     after = json.loads((folder / "samples.json").read_text())["samples"][0]["variants"]
-    assert after == {"plain": rough, "other": {}, "plain-prepack": rough}
+    assert after == {"plain": rough, "other": {}, "plain-llvm": rough}
     assert ortpkg.verify(package).is_intact
-    assert run_command_line(["run", str(package), "--variant", "plain-prepack"]) == 0
+    assert run_command_line(["run", str(package), "--variant", "plain-llvm"]) == 0
 
 
 def test_a_package_with_compiled_variants_is_planned_by_the_embedded_engine_all_the_same(
@@ -436,23 +433,20 @@ def test_a_package_with_compiled_variants_is_planned_by_the_embedded_engine_all_
 ) -> None:
     del machine
     compiled(package)
-    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-llvm"
     assert run_command_line(["plan", str(package), "--json"]) == 0
     assert (
         json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "CPUExecutionProvider"
     )
-    assert run_command_line(["plan", str(package), "--json", "--variant", "plain-prepack"]) == 0
+    assert run_command_line(["plan", str(package), "--json", "--variant", "plain-llvm"]) == 0
     assert (
-        json.loads(capsys.readouterr().out)["partitions"][0]["provider"]
-        == "PrepackExecutionProvider"
+        json.loads(capsys.readouterr().out)["partitions"][0]["provider"] == "LLVMExecutionProvider"
     )
     assert (
-        run_command_line(
-            ["plan", str(package), "--variant", "plain-prepack", "--backend", "embedded"]
-        )
+        run_command_line(["plan", str(package), "--variant", "plain-llvm", "--backend", "embedded"])
         == 3
     )
-    assert "it is for 'PrepackExecutionProvider'" in capsys.readouterr().err
+    assert "it is for 'LLVMExecutionProvider'" in capsys.readouterr().err
 
 
 def test_the_backend_says_whose_provider_compiles(
@@ -466,7 +460,7 @@ def test_the_backend_says_whose_provider_compiles(
     ):
         assert run_command_line(words) == 6
         assert (
-            "take the prepack EP (--ep prepack), or the EP of that name in onnxruntime"
+            "take the llvm EP (--ep llvm), or the EP of that name in onnxruntime"
             in capsys.readouterr().err
         )
     assert (
@@ -532,19 +526,19 @@ def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(
     ("words", "message"),
     [
         (
-            ("--ep", "prepack"),
-            "how onnxruntime's PrepackExecutionProvider keeps contexts is not known here",
+            ("--ep", "llvm"),
+            "how onnxruntime's LLVMExecutionProvider keeps contexts is not known here",
         ),
         (
             ("--ep", "cpu", "--backend", "onnxruntime"),
             "onnxruntime's CPUExecutionProvider makes no contexts",
         ),
         (
-            ("--ep", "prepack", "--for", "tensorrt"),
+            ("--ep", "llvm", "--for", "tensorrt"),
             "'tensorrt' is not ortpkg or onnxruntime",
         ),
     ],
-    ids=["prepack", "cpu", "reader"],
+    ids=["llvm", "cpu", "reader"],
 )
 def test_what_onnxruntime_could_not_load_is_not_compiled_for_it(
     package: Path,

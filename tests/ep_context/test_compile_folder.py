@@ -59,7 +59,7 @@ def test_what_a_killed_compile_left_goes_with_the_next(
     command.send_signal(signal.SIGKILL)
     command.communicate()
     assert _left(temporary) == [at_work]
-    assert compiled(package) == ["model/plain-prepack"]
+    assert compiled(package) == ["model/plain-llvm"]
     assert _left(temporary) == []
 
 

@@ -34,7 +34,7 @@ from ortpkg.storage.file_stamp import file_stamp
 from tests.ep_context.compiling import WIDTH, tree, two_models
 from tests.ep_context.fake_compiler import NAME as FAKE
 
-FILES = {"prefill_ctx.onnx", "decode_ctx.onnx", "prefill_prepack.bin"}
+FILES = {"prefill_ctx.onnx", "decode_ctx.onnx", "prefill_llvm.bin"}
 
 Compile = Callable[..., int]
 
@@ -49,7 +49,7 @@ def models(tmp_path: Path, machine: Path) -> tuple[Path, Path]:
 def compiles(models: tuple[Path, Path], tmp_path: Path) -> Compile:
     """Compiles both models into ``out``: the exit code."""
 
-    def call(*words: str, ep: str = "prepack") -> int:
+    def call(*words: str, ep: str = "llvm") -> int:
         return run_command_line(
             [
                 "compile-models",
@@ -73,7 +73,7 @@ def check_runs(folder: Path) -> None:
     x = np.random.default_rng(4).random((1, WIDTH), np.float32)
     for name in ("prefill", "decode"):
         plain = ortpkg.InferenceSession(folder.with_name(f"{name}.onnx")).run(None, {"x": x})[0]
-        ours = ortpkg.InferenceSession(folder / f"{name}_ctx.onnx", providers=["prepack"]).run(
+        ours = ortpkg.InferenceSession(folder / f"{name}_ctx.onnx", providers=["llvm"]).run(
             None, {"x": x}
         )[0]
         np.testing.assert_allclose(ours, plain, rtol=1e-5)
@@ -124,7 +124,7 @@ def test_what_was_killed_while_it_put_files_in_their_places_is_undone_by_the_nex
         finally:
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    assert {"prefill_ctx.onnx", "prefill_prepack.bin"} < names_in(out)
+    assert {"prefill_ctx.onnx", "prefill_llvm.bin"} < names_in(out)
     assert compiles("--dry-run") == 4
     assert "a command that was stopped left something to tidy up" in capsys.readouterr().err
     assert compiles() == 0
@@ -152,19 +152,19 @@ def test_what_is_there_is_replaced_only_where_that_is_asked_for(
     capsys.readouterr()
     assert compiles("--overwrite", "--dry-run", "--json") == 0
     foretold = json.loads(capsys.readouterr().out)
-    assert [each["file"] for each in foretold["adds"]] == ["prefill_prepack.bin"]
+    assert [each["file"] for each in foretold["adds"]] == ["prefill_llvm.bin"]
     assert foretold["changes"] == ["prefill_ctx.onnx", "decode_ctx.onnx"]
     assert foretold["removes"] == ["prefill_fake.bin"]
     assert tree(out) == before
     assert compiles("--overwrite") == 0
     assert names_in(out) == FILES
-    assert (out / "prefill_prepack.bin").stat().st_size == foretold["adds"][0]["nbytes"]
+    assert (out / "prefill_llvm.bin").stat().st_size == foretold["adds"][0]["nbytes"]
     check_runs(out)
 
 
 def test_overwriting_the_same_changes_no_binary(compiles: Compile, tmp_path: Path) -> None:
     assert compiles() == 0
-    binary = tmp_path / "out" / "prefill_prepack.bin"
+    binary = tmp_path / "out" / "prefill_llvm.bin"
     before = file_stamp(binary)
     assert compiles("--overwrite") == 0
     assert file_stamp(binary) == before
@@ -184,7 +184,7 @@ def test_what_is_not_the_commands_own_is_never_replaced(
     if case == "plain model":
         shutil.copy(models[0], out / "prefill_ctx.onnx")
     if case == "foreign binary":
-        (out / "prefill_prepack.bin").write_bytes(b"holiday pictures")
+        (out / "prefill_llvm.bin").write_bytes(b"holiday pictures")
     if case == "link":
         (out / "decode_ctx.onnx").symlink_to(shutil.copy(models[1], tmp_path / "other.onnx"))
     if case == "binary of another":
@@ -206,7 +206,7 @@ def test_what_is_not_the_commands_own_is_never_replaced(
 def test_a_source_is_no_place_for_an_output(models: tuple[Path, Path]) -> None:
     jobs = (CompileJob(model=str(models[0]), output=str(models[0])),)
     with pytest.raises(UsageError, match="is one of the sources"):
-        compile_model_files(CompileRequest(jobs=jobs, ep="prepack"), timeout_s=60)
+        compile_model_files(CompileRequest(jobs=jobs, ep="llvm"), timeout_s=60)
 
 
 def test_a_file_in_the_place_of_the_folder_is_told(
@@ -217,7 +217,7 @@ def test_a_file_in_the_place_of_the_folder_is_told(
         CompileJob(model=str(models[0]), output=str(tmp_path / "file" / "x" / "prefill_ctx.onnx")),
     )
     with pytest.raises(AuthoringError, match="cannot make the folder"):
-        compile_model_files(CompileRequest(jobs=jobs, ep="prepack"), timeout_s=60)
+        compile_model_files(CompileRequest(jobs=jobs, ep="llvm"), timeout_s=60)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
@@ -238,7 +238,7 @@ def test_config_entries_reach_the_sessions_and_those_of_the_command_are_passed_o
     assert "context_enable" not in said
     assert names_in(tmp_path / "out") == FILES
     names = open_context_file(
-        tmp_path / "out" / "prefill_prepack.bin", ep_name="PrepackExecutionProvider"
+        tmp_path / "out" / "prefill_llvm.bin", ep_name="LLVMExecutionProvider"
     ).names
     assert [name.startswith("_part1") for name in names] == [True, True]
     check_runs(tmp_path / "out")

@@ -153,7 +153,7 @@ def test_equal_weights_of_targets_lie_once(package: Path, machine: Path) -> None
 @pytest.mark.parametrize(
     ("ep", "targets", "said"),
     [
-        ("prepack", ("linux-x86_64_v3",), "take --ep llvm"),
+        ("openvino", ("linux-x86_64_v3",), "take --ep llvm"),
         ("llvm", ("linux-x86_64_v33",), "there is no target 'linux-x86_64_v33'"),
     ],
 )

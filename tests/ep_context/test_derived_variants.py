@@ -81,7 +81,7 @@ def _run(root: Path, variant: str | None = None) -> Any:
 def _is_left_out(root: Path) -> bool:
     """Whether the compiled variant falls, since its source has changed, wherever it could run."""
     verdicts = ortpkg.ModelPackage(root).select().verdicts
-    codes = {each.code for each in verdicts if each.variant.name == "plain-prepack"}
+    codes = {each.code for each in verdicts if each.variant.name == "plain-llvm"}
     return codes - {ReasonCode.EP_MISMATCH} == {ReasonCode.SOURCE_CHANGED}
 
 
@@ -105,7 +105,7 @@ def test_a_compiled_variant_records_its_source_and_how_it_was_made(
     assert (record.variant, record.model) == ("plain", tree(package)["models/model/plain/net.onnx"])
     assert dict(record.made_by) == {
         "command": "compile",
-        "ep": "PrepackExecutionProvider",
+        "ep": "LLVMExecutionProvider",
         "embedded": True,
     }
     assert derivation_of(plain) is None
@@ -119,11 +119,11 @@ def test_a_replaced_model_leaves_its_compiled_variant_out_until_it_is_renewed(
     if form != "universal":
         ortpkg.convert(package, form)
     compiled(package)
-    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-llvm"
     code, _, told = command("edit", package, "--variant", "plain", "--model", other_model)
     assert code == 0
     assert (
-        "variant 'plain-prepack' is stale and not chosen any more: it was made of another model"
+        "variant 'plain-llvm' is stale and not chosen any more: it was made of another model"
         in told
     )
     assert "ortpkg compile --renew makes it anew" in told
@@ -131,22 +131,22 @@ def test_a_replaced_model_leaves_its_compiled_variant_out_until_it_is_renewed(
     assert code == 4
     assert "ORT123" in out + err
     assert ortpkg.verify(package).is_intact
-    assert "variant 'plain-prepack' is stale: it was made of" in command("inspect", package)[2]
+    assert "variant 'plain-llvm' is stale: it was made of" in command("inspect", package)[2]
     assert _is_left_out(package)
     _, out, err = command("select", package)
     assert "model: plain on" in out
-    assert "'plain-prepack' is passed over" in err
+    assert "'plain-llvm' is passed over" in err
     assert "SOURCE_CHANGED: it was made of another model than the one of variant 'plain'" in err
     new = _run(package)
     assert not np.allclose(new, EXPECTED, rtol=1e-3)
-    assert command("run", package, "--variant", "plain-prepack")[0] == 3
+    assert command("run", package, "--variant", "plain-llvm")[0] == 3
 
     code, out, _ = command("compile", package, "--renew")
     assert code == 0
-    assert "model/plain-prepack, made anew: 1 compiled partition, from plain" in out
+    assert "model/plain-llvm, made anew: 1 compiled partition, from plain" in out
     assert ortpkg.verify(package).is_intact
     assert [each.rule for each in ortpkg.validate(package) if each.severity == "error"] == []
-    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-llvm"
     np.testing.assert_allclose(_run(package), new, rtol=1e-5)
     assert "nothing to renew" in command("compile", package, "--renew")[1]
 
@@ -158,14 +158,14 @@ def test_a_session_on_a_stale_variant_is_a_typed_error_whoever_selected_it(
     compiled(package)
     ortpkg.edit(package, ortpkg.PackageEdits(variant="plain", model=other_model))
     opened = ortpkg.ModelPackage(package)
-    by_release = opened.best_variant(policy="onnxruntime-1.31", ep="PrepackExecutionProvider")
-    assert by_release.name == "plain-prepack"
-    for variant in (by_release, opened.variant("plain-prepack")):
+    by_release = opened.best_variant(policy="onnxruntime-1.31", ep="LLVMExecutionProvider")
+    assert by_release.name == "plain-llvm"
+    for variant in (by_release, opened.variant("plain-llvm")):
         with pytest.raises(StaleVariantError, match="is stale: it was made of another") as caught:
             variant.create_session()
-        assert (caught.value.variant, caught.value.source) == ("plain-prepack", "plain")
+        assert (caught.value.variant, caught.value.source) == ("plain-llvm", "plain")
     ortpkg.edit(package, ortpkg.PackageEdits(variant="plain", model=_saved(other_model, TEXT)))
-    np.testing.assert_allclose(_run(package, "plain-prepack"), EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(_run(package, "plain-llvm"), EXPECTED, rtol=1e-5)
 
 
 def test_other_external_data_makes_a_compiled_variant_stale(
@@ -195,8 +195,8 @@ def test_a_renewed_variant_keeps_what_was_said_of_it(
     ortpkg.edit(
         package,
         ortpkg.PackageEdits(
-            order=["plain-prepack"],
-            variant="plain-prepack",
+            order=["plain-llvm"],
+            variant="plain-llvm",
             session_options={"session.intra_op_num_threads": "1"},
         ),
     )
@@ -206,7 +206,7 @@ def test_a_renewed_variant_keeps_what_was_said_of_it(
     assert made.is_renewed
     opened = ortpkg.ModelPackage(package)
     first = opened.component().variants[0]
-    assert first.name == "plain-prepack"
+    assert first.name == "plain-llvm"
     assert dict(first.session_options) == {"session.intra_op_num_threads": "1"}
     assert first.metadata["version"] == "2.0"
     before = first.directory
@@ -230,11 +230,11 @@ def test_a_group_that_shares_weights_is_renewed_as_one(tmp_path: Path, machine: 
     prefill.write_bytes(other)
     ortpkg.edit(root, ortpkg.PackageEdits(variant="prefill", model=prefill))
     made = compile_package(root, CompileWishes(ep="", renews=True))
-    assert {each.name for each in made} == {"prefill-prepack", "decode-prepack"}
+    assert {each.name for each in made} == {"prefill-llvm", "decode-llvm"}
     folders = {each.directory for each in ortpkg.ModelPackage(root).component().variants[2:]}
     assert len(folders) == 1
     assert ortpkg.verify(root).is_intact
-    assert len([path for path in tree(root) if path.endswith("_prepack.bin")]) == 1
+    assert len([path for path in tree(root) if path.endswith("_llvm.bin")]) == 1
 
 
 def test_overwrite_replaces_a_compiled_variant_and_no_other(
@@ -242,12 +242,12 @@ def test_overwrite_replaces_a_compiled_variant_and_no_other(
 ) -> None:
     del machine
     compiled(package)
-    words = ("compile", package, "--ep", "prepack")
+    words = ("compile", package, "--ep", "llvm")
     code, _, err = command(*words)
-    assert code == 2 or "there is a variant 'plain-prepack' already" in err
+    assert code == 2 or "there is a variant 'plain-llvm' already" in err
     assert code != 0
     assert command(*words, "--overwrite", "--embed")[0] == 0
-    made = ortpkg.ModelPackage(package).component().variant("plain-prepack")
+    made = ortpkg.ModelPackage(package).component().variant("plain-llvm")
     assert made is not None
     assert [path.name for path in made.directory.iterdir()] == ["net_ctx.onnx"]
     code, _, err = command(*words, "--overwrite", "--name", "plain")
@@ -259,20 +259,20 @@ def test_a_taken_name_is_said_with_the_ways_to_replace_it(
     package: Path, machine: Path, command: Command
 ) -> None:
     del machine
-    words = ("compile", package, "--ep", "prepack")
+    words = ("compile", package, "--ep", "llvm")
     assert command(*words)[0] == 0
     before = tree(package)
     code, _, error = command(*words)
     assert code == 4
     assert (
-        "there is a variant 'plain-prepack' already: --overwrite replaces it, --renew --variant"
-        " plain-prepack makes it anew as it was made, and --name NAME makes another one beside it"
+        "there is a variant 'plain-llvm' already: --overwrite replaces it, --renew --variant"
+        " plain-llvm makes it anew as it was made, and --name NAME makes another one beside it"
     ) in error
     assert tree(package) == before
     code, _, error = command(*words, "--name", "plain")
     assert code == 4
     assert "there is a variant 'plain' already: choose another name, or remove that one" in error
-    assert command("compile", package, "--renew", "--variant", "plain-prepack")[0] == 0
+    assert command("compile", package, "--renew", "--variant", "plain-llvm")[0] == 0
     assert command(*words, "--overwrite")[0] == 0
     assert command(*words, "--name", "beside")[0] == 0
 
@@ -283,10 +283,10 @@ def test_renewing_takes_names_and_refuses_what_says_otherwise(
     del machine
     compiled(package)
     before = tree(package)
-    code = command("compile", package, "--renew", "--variant", "plain-prepack", "--dry-run")[0]
+    code = command("compile", package, "--renew", "--variant", "plain-llvm", "--dry-run")[0]
     assert code == 0
     assert tree(package) == before
-    assert command("compile", package, "--renew", "--variant", "plain-prepack")[0] == 0
+    assert command("compile", package, "--renew", "--variant", "plain-llvm")[0] == 0
     code, _, err = command("compile", package, "--renew", "--embed")
     assert code == 2
     assert "--renew makes variants as they were made" in err
@@ -306,13 +306,13 @@ def test_a_variant_whose_source_is_gone_or_unrecorded_is_not_refused(
     compiled(package)
     metadata = package / "models/model/metadata.json"
     document = json.loads(metadata.read_text())
-    facts = document["model_variants"]["plain-prepack"]["metadata"]
+    facts = document["model_variants"]["plain-llvm"]["metadata"]
     old = facts.pop("derived_from")
     metadata.write_text(json.dumps(document))
     ortpkg.record_digests(package)
     verdict = ortpkg.ModelPackage(package).select().best
     assert verdict is not None
-    assert verdict.variant.name == "plain-prepack"
+    assert verdict.variant.name == "plain-llvm"
     assert any("no record of the model that it was compiled of" in each for each in verdict.notes)
     facts["derived_from"] = old
     metadata.write_text(json.dumps(document))
@@ -320,7 +320,7 @@ def test_a_variant_whose_source_is_gone_or_unrecorded_is_not_refused(
     ortpkg.remove_variant(package, "plain")
     np.testing.assert_allclose(_run(package), EXPECTED, rtol=1e-5)
     with pytest.raises(AuthoringError, match="made of variant 'plain', which is not in the pack"):
-        compiled(package, ep="", renews=True, variants=("plain-prepack",))
+        compiled(package, ep="", renews=True, variants=("plain-llvm",))
 
 
 def test_adding_and_merging_and_converting_name_what_has_become_stale(
@@ -335,7 +335,7 @@ def test_adding_and_merging_and_converting_name_what_has_become_stale(
     ortpkg.create(ours, [ortpkg.NewVariant(model=other_model, name="plain", ep="cpu")])
     ortpkg.edit(ours, ortpkg.PackageEdits(name="net"))
     merged = tmp_path / "merged.ortpackage"
-    stale = "variant 'plain-prepack' is stale and not chosen any more"
+    stale = "variant 'plain-llvm' is stale and not chosen any more"
     code, _, err = command("merge", ours, vendor, "-o", merged)
     assert code == 0
     assert stale in err
@@ -401,8 +401,8 @@ def test_compile_records_what_its_code_covers_and_says_why_and_what_helps(
     assert f"model/plain-fake covers {share['work']:.0%} of the work" in err
     assert "where a library runs 'plain' whole, that is chosen" in err
     assert "a model of another exporter or with fixed sizes may leave less" in err
-    command("compile", package, "--ep", "prepack", "--variant", "plain")
-    whole = ortpkg.ModelPackage(package).component().variant("plain-prepack")
+    command("compile", package, "--ep", "llvm", "--variant", "plain")
+    whole = ortpkg.ModelPackage(package).component().variant("plain-llvm")
     assert whole is not None
     assert dict(whole.metadata["compiled_share"]) == {"nodes": 1.0, "work": 1.0, "calls": 0.0}
 
@@ -415,14 +415,14 @@ def test_a_source_exchanged_by_hand_leaves_the_compiled_variant_out_at_once(
     compiled(package)
     if not is_recorded:
         (package / "digests.json").unlink()
-    before = ortpkg.ModelPackage(package).variant("plain-prepack")
+    before = ortpkg.ModelPackage(package).variant("plain-llvm")
     _exchange(package, other_model)
     assert _is_left_out(package)
-    assert "variant 'plain-prepack' is stale" in command("inspect", package)[2]
+    assert "variant 'plain-llvm' is stale" in command("inspect", package)[2]
     with pytest.raises(StaleVariantError, match="make it anew with ortpkg compile --renew"):
         before.create_session()
     _exchange(package, _saved(other_model, TEXT))
-    np.testing.assert_allclose(_run(package, "plain-prepack"), EXPECTED, rtol=1e-5)
+    np.testing.assert_allclose(_run(package, "plain-llvm"), EXPECTED, rtol=1e-5)
 
 
 def test_a_source_of_the_same_size_and_time_does_not_pass_for_the_recorded_one(
@@ -453,7 +453,7 @@ def test_a_source_that_did_not_change_since_it_was_recorded_is_not_read(
         pytest.fail(f"{path} was hashed")
 
     monkeypatch.setattr("ortpkg.storage.digest_cache.file_sha256", refused)
-    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-llvm"
 
 
 def _ship(kind: str, root: Path, folder: Path) -> None:
@@ -486,8 +486,8 @@ def test_a_package_with_a_stale_variant_is_not_shipped(
     before = tree(package)
     with pytest.raises(StalePackageError) as caught:
         _ship(kind, package, out)
-    assert caught.value.variants == ("plain-prepack",)
-    assert "'plain-prepack' is stale: it was made of another model than the" in str(caught.value)
+    assert caught.value.variants == ("plain-llvm",)
+    assert "'plain-llvm' is stale: it was made of another model than the" in str(caught.value)
     assert "ortpkg compile --renew, or take them out with ortpkg remove-variant" in str(
         caught.value
     )
@@ -501,8 +501,8 @@ def test_a_package_with_a_stale_variant_is_not_shipped(
     "words",
     [
         ("remove-variant", "{package}", "plain"),
-        ("slim", "{package}", "--variant", "plain-prepack", "--in-place"),
-        ("slim", "{package}", "--ep", "prepack", "--output", "{out}"),
+        ("slim", "{package}", "--variant", "plain-llvm", "--in-place"),
+        ("slim", "{package}", "--ep", "llvm", "--output", "{out}"),
     ],
     ids=["removed", "slimmed in place", "slimmed elsewhere"],
 )
@@ -527,7 +527,7 @@ def test_the_source_of_a_stale_variant_does_not_leave_alone(
     line = [word.format(package=package, out=out) for word in words]
     code, _, error = command(*line)
     assert code == ExitCode.PACKAGE
-    assert "variant 'plain-prepack': it was made of another model than the one of" in error
+    assert "variant 'plain-llvm': it was made of another model than the one of" in error
     assert "ortpkg compile --renew, or take them out too; nothing was changed" in error
     assert tree(package) == before
     assert not out.exists()
@@ -549,7 +549,7 @@ def test_a_stale_variant_leaves_with_its_source_or_before_it(
     ortpkg.record_digests(package)
     ortpkg.add_variant(package, other_model, variant="third")
     ortpkg.slim(package, variants=["third"], output=tmp_path / "slim")
-    ortpkg.remove_variant(package, "plain-prepack")
+    ortpkg.remove_variant(package, "plain-llvm")
     ortpkg.remove_variant(package, "plain")
     names = [variant.name for variant in ortpkg.ModelPackage(package).component().variants]
     assert names == ["third"]
@@ -568,7 +568,7 @@ def test_verifying_recording_and_merging_name_what_is_stale(
 ) -> None:
     del machine
     compiled(package)
-    stale = "variant 'plain-prepack' is stale and not chosen any more"
+    stale = "variant 'plain-llvm' is stale and not chosen any more"
     assert stale not in command("verify", package)[2]
     _exchange(package, other_model)
     code, _, err = command("verify", package, "--record")

@@ -337,9 +337,9 @@ def test_an_execution_provider_whose_form_nobody_knows_says_so_before_it_compile
     options.add_session_config_entry("ep.context_enable", "1")
     options.add_session_config_entry("ortpkg.ep_context_form", "onnxruntime")
     with pytest.raises(
-        InvalidSessionOptionError, match="how onnxruntime's PrepackExecutionProvider keeps contexts"
+        InvalidSessionOptionError, match="how onnxruntime's LLVMExecutionProvider keeps contexts"
     ):
-        InferenceSession(mixed, options, providers=["prepack"])
+        InferenceSession(mixed, options, providers=["llvm"])
 
 
 def test_a_form_that_there_is_not_is_refused(mixed: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,20 @@ from onnx import numpy_helper
 
 from ortpkg.engine import ep_context_model
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part, open_context_file
 from ortpkg.ep_context.ep_context_workspace import EpContextWorkspace, shared_workspace
-from ortpkg.ep_names import PREPACK_EP
+from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, OrtpkgError, SessionError, StatusCode, TrustRequiredError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.machine_code.loaded_program import LoadedProgram
+from ortpkg.machine_code.program_parts import load_parts
+from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.providers import llvm_execution_provider
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.providers.prepack_execution_provider import PrepackExecutionProvider
-from ortpkg.providers.prepack_partition import PrepackedPartition
+from ortpkg.providers.llvm_execution_provider import LLVMExecutionProvider
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
@@ -228,24 +232,24 @@ def _not_yours(_contexts: Any) -> None:
 def test_a_session_that_fails_before_its_providers_exist_ends_its_group(
     models: list[Path], tmp_path: Path, failing: str
 ) -> None:
-    workspace = shared_workspace(PREPACK_EP)
+    workspace = shared_workspace(LLVM_EP)
     workspace.abandon()
     own = tmp_path / "own_ctx.onnx"
-    with_context = InferenceSession(models[2], _group_less(own), providers=["prepack"])
+    with_context = InferenceSession(models[2], _group_less(own), providers=["llvm"])
     with_context.close()
-    InferenceSession(models[0], _group_options(), providers=["prepack"]).close()
+    InferenceSession(models[0], _group_options(), providers=["llvm"]).close()
     assert models[0].with_name("net_ctx.onnx").exists()
     options = _group_options(is_last=True)
     source: Path = models[1]
-    wishes: dict[str, Any] = {"providers": ["prepack"]}
+    wishes: dict[str, Any] = {"providers": ["llvm"]}
     if failing == "model":
         source = models[0].with_name("nowhere.onnx")
-        wishes = {"backend": "prepack"}
+        wishes = {"backend": "llvm"}
     elif failing == "provider":
-        wishes = {"providers": ["prepack", "NoSuchExecutionProvider"], "enable_fallback": False}
+        wishes = {"providers": ["llvm", "NoSuchExecutionProvider"], "enable_fallback": False}
     elif failing == "provider option":
         wishes = {
-            "providers": [("prepack", {}), ("openvino", {"no_such_option": "1"})],
+            "providers": [("llvm", {}), ("openvino", {"no_such_option": "1"})],
             "enable_fallback": False,
         }
     elif failing == "option":
@@ -257,9 +261,9 @@ def test_a_session_that_fails_before_its_providers_exist_ends_its_group(
         InferenceSession(source, options, **wishes)
     assert workspace.is_empty
     assert not models[0].with_name("net_ctx.onnx").exists()
-    assert not models[0].with_name("net_prepack.bin").exists()
-    InferenceSession(models[1], _group_options(is_last=True), providers=["prepack"]).close()
-    assert models[1].with_name("net2_prepack.bin").exists()
+    assert not models[0].with_name("net_llvm.bin").exists()
+    InferenceSession(models[1], _group_options(is_last=True), providers=["llvm"]).close()
+    assert models[1].with_name("net2_llvm.bin").exists()
 
 
 def _group_less(path: Path) -> SessionOptions:
@@ -354,19 +358,21 @@ def test_models_that_point_at_one_external_file_share_its_data(tmp_path: Path) -
 
 
 @pytest.mark.requirement("E43", "E52", "E53")
-def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
-    weights = np.random.default_rng(6).random((128, 128), np.float32)
+def test_sessions_of_a_group_map_one_set_of_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = np.random.default_rng(6).random((512, 512), np.float32)
     contexts = []
     for number, name in enumerate(("prefill", "decode")):
         proto = onnx.parser.parse_model(
             f"""<ir_version: 10, opset_import: ["" : 21]>
-            {name} (float[2, 128] x) => (float[2, 128] y) {{ e = {"Abs" if number else "Neg"}(x)  y = MatMul(e, w) }}"""
+            {name} (float[2, 512] x) => (float[2, 512] y) {{ e = {"Abs" if number else "Neg"}(x)  y = MatMul(e, w) }}"""
         )
         proto.graph.initializer.append(numpy_helper.from_array(weights, "w"))
         path = tmp_path / f"{name}.onnx"
         onnx.save(proto, path)
         stop = {"ep_stop_share_ep_contexts": "1"} if number else {}
-        state_of(path, PrepackExecutionProvider(), **GROUP, **stop)
+        state_of(path, LLVMExecutionProvider(), **GROUP, **stop)
         contexts.append(path.with_name(f"{name}_ctx.onnx"))
     size = sum(
         path.stat().st_size
@@ -374,21 +380,18 @@ def test_sessions_of_a_group_map_one_set_of_weights(tmp_path: Path) -> None:
         if "_ctx" in path.name or path.suffix == ".bin"
     )
     assert size < 1.1 * weights.nbytes + 4 * 4096  # one set, and pages that the small parts begin
-    providers = [PrepackExecutionProvider(), PrepackExecutionProvider()]
-    addresses = set()
-    for context, provider in zip(contexts, providers, strict=True):
-        seen: list[PrepackedPartition] = []
-        load = provider.import_context
+    loaded: list[LoadedProgram] = []
 
-        def spy(
-            entry: ContextEntry, fused: FusedNode, load: Any = load, seen: Any = seen
-        ) -> PrepackedPartition:
-            seen.append(load(entry, fused))
-            return seen[-1]  # type: ignore[no-any-return]
+    def load(parts: Mapping[str, Part], team: ThreadTeam) -> LoadedProgram:
+        loaded.append(load_parts(parts, team))
+        return loaded[-1]
 
-        provider.import_context = spy  # type: ignore[method-assign]
-        state_of(context, provider, ep_share_ep_contexts="1")
-        addresses |= {each.graph.initializers["w"].numpy().ctypes.data for each in seen}
+    monkeypatch.setattr(llvm_execution_provider, "load_parts", load)
+    for context in contexts:
+        state_of(context, LLVMExecutionProvider(), ep_share_ep_contexts="1")
+    assert len(loaded) == 2
+    packed = [array for program in loaded for array, _ in program._constants]
+    addresses = {array.ctypes.data for array in packed if array.nbytes >= weights.nbytes}
     assert len(addresses) == 1
 
 

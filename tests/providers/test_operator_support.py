@@ -13,6 +13,7 @@ from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.providers import operator_support
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.llvm_factory import LlvmEpFactory
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.providers.operator_support import (
@@ -28,7 +29,6 @@ from ortpkg.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,
 )
-from ortpkg.providers.prepack_factory import PrepackEpFactory
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -79,7 +79,7 @@ def test_the_table_of_onnxruntime_is_what_it_defines() -> None:
     ("factory", "missing"),
     [
         (CpuEpFactory(), (CUSTOM, NO_SUCH, QUANTIZED_ATTENTION, GROUP_NORM, SWISH)),
-        (PrepackEpFactory(), (CUSTOM, NO_SUCH, QUANTIZED_ATTENTION, GROUP_NORM, SWISH)),
+        (LlvmEpFactory(), (CUSTOM, NO_SUCH, QUANTIZED_ATTENTION, GROUP_NORM, SWISH)),
         (OpenVinoEpFactory(), (CUSTOM, NO_SUCH, QUANTIZED_ATTENTION)),
         (OnnxRuntimeEpFactory("CPUExecutionProvider"), (CUSTOM, NO_SUCH, GROUP_NORM, SWISH)),
         (OnnxRuntimeEpFactory("AzureExecutionProvider"), (CUSTOM, NO_SUCH, GROUP_NORM, SWISH)),
@@ -100,15 +100,15 @@ def test_each_backend_lacks_what_neither_it_nor_the_embedded_engine_has(
 @pytest.mark.requirement("E10", "E35")
 def test_contexts_are_for_the_provider_that_their_source_names() -> None:
     needed = ModelOperators(
-        context_sources=("", "OpenVINO", "OpenVINOExecutionProvider", "PrepackExecutionProvider")
+        context_sources=("", "OpenVINO", "OpenVINOExecutionProvider", "LLVMExecutionProvider")
     )
 
     def missing(factory: EpFactory) -> tuple[str, ...]:
         return factory.operator_support(needed).missing.context_sources
 
     assert missing(CpuEpFactory()) == needed.context_sources
-    assert missing(PrepackEpFactory()) == ("", "OpenVINO", "OpenVINOExecutionProvider")
-    assert missing(OpenVinoEpFactory()) == ("OpenVINO", "PrepackExecutionProvider")
+    assert missing(LlvmEpFactory()) == ("", "OpenVINO", "OpenVINOExecutionProvider")
+    assert missing(OpenVinoEpFactory()) == ("OpenVINO", "LLVMExecutionProvider")
     assert OpenVinoEpFactory().operator_support(needed).unknown.context_sources == ("",)
 
 
@@ -143,11 +143,11 @@ IRREGULAR = tuple(
     ("factory", "missing"),
     [
         (CpuEpFactory(), IRREGULAR[:2]),
-        (PrepackEpFactory(), IRREGULAR[:2]),
+        (LlvmEpFactory(), IRREGULAR[:2]),
         (OnnxRuntimeEpFactory("CPUExecutionProvider"), IRREGULAR[1:2]),
         (OpenVinoEpFactory(), ()),
     ],
-    ids=["cpu", "prepack", "onnxruntime", "openvino"],
+    ids=["cpu", "llvm", "onnxruntime", "openvino"],
 )
 def test_operators_that_onnx_does_not_define_there_are_in_some_backends(
     factory: EpFactory, missing: tuple[OnnxOperator, ...]

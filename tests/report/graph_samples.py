@@ -12,21 +12,21 @@ from ortpkg.report.graph_facts import GraphFacts, NodeFact, graph_facts
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
-#: Two partitions of a provider that compiles, around a node that it does not take, and a node that
-#: optimizations fold.
-MIXED = """g (float[N, 4] x) => (int64[2, M] y)
+#: One partition of a provider that compiles, a node that optimizations fold, and one that they fuse.
+MIXED = """g (float[N, 4] x) => (float[N, 4] y)
 <float[4, 4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}, float[4] a = {1, 2, 3, 4}> {
     [folded] b = Neg(a)
     [first] e = Exp(x)
     [product] m = MatMul(e, w)
     [sum] s = Add(m, b)
-    [places] p = NonZero(s)
+    [places] p = Abs(s)
     [last] y = Neg(p)
 }"""
-BRANCHES = """g (bool p, float[8] x) => (float[8] y) {
+#: Branches with enough work for a provider that compiles.
+BRANCHES = """g (bool p, float[65536] x) => (float[65536] y) {
     [choice] y = If(p) <
-        then_branch = t () => (float[8] a) { [one] b = Exp(x) [two] a = Neg(b) },
-        else_branch = e () => (float[8] c) { [three] c = Neg(x) }
+        then_branch = t () => (float[65536] a) { [one] b = Exp(x) [two] a = Neg(b) },
+        else_branch = e () => (float[65536] c) { [three] c = Neg(x) }
     >
 }"""
 

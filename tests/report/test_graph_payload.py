@@ -51,7 +51,7 @@ def chain(names: list[str]) -> GraphFacts:
 
 
 def test_nodes_come_back_with_values_and_types(tmp_path: Path) -> None:
-    (facts,) = facts_of(model_file(tmp_path, MIXED), backend="prepack")
+    (facts,) = facts_of(model_file(tmp_path, MIXED), backend="llvm")
     document = unpacked(facts)
     texts, stage = document["texts"], document["before"]
     nodes = stage["nodes"]

@@ -11,7 +11,9 @@ import pytest
 
 import ortpkg
 from ortpkg import ModelPackage, ReportWishes
+from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.package.integrity.verification import verify_package
+from ortpkg.providers import llvm_execution_provider
 from ortpkg.report.context_facts import ContextState
 from ortpkg.report.sections import integrity_section as module
 from ortpkg.report.sections.integrity_section import IntegritySection, integrity_section
@@ -145,6 +147,9 @@ def test_what_is_no_signature_is_described(package: Path, content: bytes) -> Non
     assert "model.sig" in row.detail
 
 
+_MADE_HERE = "compiled here, or by a trusted publisher"
+
+
 @pytest.fixture(scope="session")
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("compiled")
@@ -165,19 +170,18 @@ def test_contexts_that_fit_are_fresh(contexts: Path) -> None:
     section = _section(contexts)
     assert section.headline.endswith("2 of 2 contexts fresh")
     assert [(row.fact.variant, row.fact.place, row.fact.trust) for row in section.contexts] == [
-        ("model, plain-prepack", "net_ctx_prepack.bin", "no native code"),
-        ("model, embedded", "in the model", "no native code"),
+        ("model, plain-llvm", "net_ctx_llvm.bin", _MADE_HERE),
+        ("model, embedded", "in the model", _MADE_HERE),
     ]
 
 
 def test_a_stale_context_names_the_field(contexts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortpkg.providers import prepack_execution_provider as prepack  # with the engine
-
-    monkeypatch.setattr(prepack, "KERNEL_LAYOUT_VERSION", 99)
+    monkeypatch.setattr(llvm_execution_provider, "ABI_VERSION", 99)
     section = _section(contexts)
     assert section.status is Status.BAD
     assert section.headline.endswith(
-        "2 contexts stale: SDK version was 'kernel layout 2', here it is 'kernel layout 99'"
+        f"2 contexts stale: SDK version was 'machine code ABI {ABI_VERSION}', here it is 'machine"
+        " code ABI 99'"
     )
     assert {row.fact.state for row in section.contexts} == {ContextState.STALE}
 
@@ -188,18 +192,18 @@ def test_a_context_whose_file_is_gone_or_damaged_is_described(contexts: Path) ->
     binary.write_bytes(content[: len(content) // 2])
     damaged = _section(contexts).contexts[0]
     assert damaged.fact.state is ContextState.BROKEN
-    assert "net_ctx_prepack.bin" in damaged.reason
+    assert "net_ctx_llvm.bin" in damaged.reason
     binary.unlink()
     gone = _section(contexts).contexts[0]
     assert (gone.fact.place, gone.reason) == (
-        "net_ctx_prepack.bin (missing)",
+        "net_ctx_llvm.bin (missing)",
         "its file is not there",
     )
 
 
 @pytest.mark.parametrize("location", ["../../../etc/passwd", "/etc/passwd", "a\x00b", ""])
 def test_a_context_outside_of_the_package_is_not_looked_at(contexts: Path, location: str) -> None:
-    path = next(contexts.rglob("*prepack/*.onnx"))
+    path = next(contexts.rglob("*llvm/*.onnx"))
     model = onnx.load(path, load_external_data=False)
     for node in model.graph.node:
         for attribute in node.attribute:
@@ -212,10 +216,10 @@ def test_a_context_outside_of_the_package_is_not_looked_at(contexts: Path, locat
 
 
 def test_a_model_with_contexts_that_is_no_model_is_described(contexts: Path) -> None:
-    path = next(contexts.rglob("*prepack/*.onnx"))
+    path = next(contexts.rglob("*llvm/*.onnx"))
     model = onnx.load(path, load_external_data=False)
     model.graph.node[0].input.append("nobody makes this")
     onnx.save(model, path)
-    (row,) = (row for row in _section(contexts).contexts if row.fact.variant.endswith("-prepack"))
+    (row,) = (row for row in _section(contexts).contexts if row.fact.variant.endswith("-llvm"))
     assert row.fact.state is ContextState.BROKEN
     assert "nobody makes this" in row.reason

@@ -23,7 +23,7 @@ from tests.report.pages import Page, page_of
 from tests.report.subjects import planned_model, subject_of
 from tests.session.planned_graphs import planned_graph
 
-PREPACK, CPU = "PrepackExecutionProvider", "CPUExecutionProvider"
+LLVM, CPU = "LLVMExecutionProvider", "CPUExecutionProvider"
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +50,15 @@ def test_the_headline_counts_the_steps(digits_page: Page, digits_plan: SessionPl
 
 
 def test_a_compiled_partition_is_one_step() -> None:
-    page = page_of(ModelPackage(DIGITS).report(ReportWishes(eps=("prepack",))))
-    assert f"1 step on {PREPACK}" in page.texts_in("span")
-    assert "compiled as Prepack__0" in page.texts_in("span")
+    page = page_of(ModelPackage(DIGITS).report(ReportWishes(eps=("llvm",))))
+    assert f"1 step on {LLVM}" in page.texts_in("span")
+    assert "compiled as LLVM__1" in page.texts_in("span")
 
 
 def test_the_section_says_how_often_the_provider_changes() -> None:
-    graph = _graph(["A", "B", "C"], [CPU, PREPACK, CPU])
+    graph = _graph(["A", "B", "C"], [CPU, LLVM, CPU])
     section = order_section(subject_of(DIGITS, planned_model(graph)))
-    assert section.headline == f"3 steps on {CPU}, {PREPACK}; the provider changes 2 times"
+    assert section.headline == f"3 steps on {CPU}, {LLVM}; the provider changes 2 times"
     (model,) = section.models
     assert [each.summary for each in model.graphs] == [
         "3 steps; kernels: 3 elementwise; the execution provider changes 2 times (dotted)"
@@ -66,7 +66,7 @@ def test_the_section_says_how_often_the_provider_changes() -> None:
 
 
 def test_changes_that_are_too_many_to_mark_are_counted_alone() -> None:
-    graph = _graph(["A"] * 300, [CPU, PREPACK] * 150)
+    graph = _graph(["A"] * 300, [CPU, LLVM] * 150)
     section = order_section(subject_of(DIGITS, planned_model(graph)))
     (order,) = section.models[0].graphs
     assert order.summary.endswith("the execution provider changes 299 times")
@@ -89,28 +89,28 @@ def test_a_model_without_a_plan_is_named_with_the_reason() -> None:
 
 
 def test_a_shape_stands_for_steps_of_one_row_that_follow_each_other() -> None:
-    graph = _graph(["Conv", "Relu", "Relu", "Conv"], [CPU, CPU, PREPACK, PREPACK])
-    boxes = _boxes(order_figure(graph, [PREPACK, CPU], name="o", title="t"))
+    graph = _graph(["Conv", "Relu", "Relu", "Conv"], [CPU, CPU, LLVM, LLVM])
+    boxes = _boxes(order_figure(graph, [LLVM, CPU], name="o", title="t"))
     assert [(title, kind.split()[0]) for title, kind in boxes] == [
         (f"steps 0 to 1: 2 of Conv, Relu on {CPU}", fill_kind(1)),
-        (f"steps 2 to 3: 2 of Relu, Conv on {PREPACK}", fill_kind(0)),
+        (f"steps 2 to 3: 2 of Relu, Conv on {LLVM}", fill_kind(0)),
         (f"step 0: Conv node_0 on {CPU}, elementwise", fill_kind(1)),
-        (f"step 3: Conv node_3 on {PREPACK}, elementwise", fill_kind(0)),
+        (f"step 3: Conv node_3 on {LLVM}, elementwise", fill_kind(0)),
         (f"step 1: Relu node_1 on {CPU}, elementwise", fill_kind(1)),
-        (f"step 2: Relu node_2 on {PREPACK}, elementwise", fill_kind(0)),
+        (f"step 2: Relu node_2 on {LLVM}, elementwise", fill_kind(0)),
     ]
     assert provider_changes(graph.nodes) == (2,)
 
 
 def test_fused_nodes_of_a_provider_share_a_row() -> None:
-    graph = _graph(["Prepack__0", "Relu", "Prepack__1"], [PREPACK, CPU, PREPACK])
+    graph = _graph(["LLVM__0", "Relu", "LLVM__1"], [LLVM, CPU, LLVM])
     kernels = ("compiled", "elementwise", "compiled")
     nodes = (
         replace(node, kernel=kernel) for node, kernel in zip(graph.nodes, kernels, strict=True)
     )
-    drawn = order_figure(replace(graph, nodes=tuple(nodes)), [CPU, PREPACK], name="o", title="t")
-    assert drawn.count('>Prepack <tspan class="small">2</tspan>') == 2  # the provider, the operator
-    assert "step 2: Prepack__1 node_2 on" in drawn
+    drawn = order_figure(replace(graph, nodes=tuple(nodes)), [CPU, LLVM], name="o", title="t")
+    assert drawn.count('>LLVM <tspan class="small">2</tspan>') == 2  # the provider, the operator
+    assert "step 2: LLVM__1 node_2 on" in drawn
 
 
 def test_pictures_of_many_models_name_no_steps_and_take_a_fifth() -> None:
@@ -127,9 +127,9 @@ def test_pictures_of_many_models_name_no_steps_and_take_a_fifth() -> None:
 
 
 def test_marks_show_where_values_are_copied_and_providers_change() -> None:
-    graph = _graph(["A", "B", "C"], [CPU, PREPACK, CPU])
+    graph = _graph(["A", "B", "C"], [CPU, LLVM, CPU])
     copy = PlannedCopy(step=1, value="v", source="Cpu", target="Npu", nbytes=4, duration_s=None)
-    drawn = order_figure(replace(graph, copies=(copy,)), [CPU, PREPACK], name="o", title="t")
+    drawn = order_figure(replace(graph, copies=(copy,)), [CPU, LLVM], name="o", title="t")
     assert drawn.count('class="mark"') == 1
     assert drawn.count("stroke-dasharray") == 2
     assert "changes 2 times; 1 value is copied between memories" in drawn
@@ -138,8 +138,8 @@ def test_marks_show_where_values_are_copied_and_providers_change() -> None:
 @pytest.mark.parametrize("count", [1, 400, 50_000])
 def test_the_picture_stays_small_and_within_its_borders(count: int) -> None:
     operators = [f"Op{step % 40}" for step in range(count)]
-    graph = _graph(operators, [(CPU, PREPACK)[step % 3 == 0] for step in range(count)])
-    drawn = order_figure(graph, [CPU, PREPACK], name="o", title="t")
+    graph = _graph(operators, [(CPU, LLVM)[step % 3 == 0] for step in range(count)])
+    drawn = order_figure(graph, [CPU, LLVM], name="o", title="t")
     assert len(drawn) < 500_000
     width = int(re.search(r'viewBox="0 0 (\d+)', drawn)[1])  # type: ignore[index]
     boxes = [each for each in ET.fromstring(drawn).iter() if each.tag.endswith("rect")]

@@ -74,7 +74,7 @@ def _offer(
 
 
 def test_backends_rank_openvino_onnxruntime_plugins_and_then_our_own() -> None:
-    backends = ["prepack", "embedded", "acme", "onnxruntime", "openvino"]
+    backends = ["embedded", "llvm", "acme", "onnxruntime", "openvino"]
     variants = [_variant(ep="CPUExecutionProvider")]
 
     selection = _select(variants, [_offer(backend) for backend in backends])

@@ -34,7 +34,7 @@ def model_of(text: str, *, opset: int = OPSET) -> onnx.ModelProto:
 def compiling() -> SessionOptions:
     """Options of an execution provider that compiles."""
     options = SessionOptions()
-    options.add_session_config_entry("ortpkg.backend", "prepack")
+    options.add_session_config_entry("ortpkg.backend", "llvm")
     return options
 
 

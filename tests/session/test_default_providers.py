@@ -219,9 +219,9 @@ def test_options_that_only_the_engine_keeps_leave_the_cpu_provider_alone(
 def test_the_variable_stands_in_the_place_of_the_built_in_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")
+    monkeypatch.setenv("ORTPKG_PROVIDERS", "llvm, cpu")
     with InferenceSession(MODEL) as session:
-        assert session.get_providers() == ["PrepackExecutionProvider", CPU_EP]
+        assert session.get_providers() == ["LLVMExecutionProvider", CPU_EP]
     with InferenceSession(MODEL, providers=["cpu"]) as session:
         assert session.get_providers() == [CPU_EP]
 

@@ -54,9 +54,9 @@ def outputs(model: Path | bytes, options: ortpkg.SessionOptions | None = None) -
 def test_a_function_takes_the_contexts_and_another_gives_them_back(path: Path) -> None:
     shelf = Shelf()
     model = compiled(path, shelf)
-    assert list(shelf.kept) == ["model_ctx_prepack.bin"]
-    np.testing.assert_array_equal(outputs(model, shelf.reading()), outputs(path))
-    assert shelf.asked == ["model_ctx_prepack.bin"]
+    assert list(shelf.kept) == ["model_ctx_llvm.bin"]
+    np.testing.assert_array_equal(outputs(model, shelf.reading()), outputs(path, compiling()))
+    assert shelf.asked == ["model_ctx_llvm.bin"]
 
 
 def test_no_file_lies_beside_the_compiled_model_then(path: Path) -> None:
@@ -64,9 +64,9 @@ def test_no_file_lies_beside_the_compiled_model_then(path: Path) -> None:
     compiler.set_ep_context_data_write_func(shelf.write)
     compiler.compile_to_file()
     assert {each.name for each in path.parent.iterdir()} == {"model.onnx", "model_ctx.onnx"}
-    assert list(shelf.kept) == ["model_prepack.bin"]
+    assert list(shelf.kept) == ["model_llvm.bin"]
     np.testing.assert_array_equal(
-        outputs(path.with_name("model_ctx.onnx"), shelf.reading()), outputs(path)
+        outputs(path.with_name("model_ctx.onnx"), shelf.reading()), outputs(path, compiling())
     )
 
 
@@ -77,7 +77,9 @@ def test_a_cleared_function_is_not_called(path: Path) -> None:
     compiler.compile_to_file()
     options = shelf.reading()
     options.clear_ep_context_data_read_func()
-    np.testing.assert_array_equal(outputs(path.with_name("model_ctx.onnx"), options), outputs(path))
+    np.testing.assert_array_equal(
+        outputs(path.with_name("model_ctx.onnx"), options), outputs(path, compiling())
+    )
     assert not shelf.kept
     assert not shelf.asked
 
@@ -89,7 +91,7 @@ def test_embedded_contexts_stay_in_the_model(path: Path) -> None:
     )
     compiler.set_ep_context_data_write_func(shelf.write)
     np.testing.assert_array_equal(
-        outputs(compiler.compile_to_bytes(), shelf.reading()), outputs(path)
+        outputs(compiler.compile_to_bytes(), shelf.reading()), outputs(path, compiling())
     )
     assert not shelf.kept
     assert not shelf.asked
@@ -101,9 +103,7 @@ def test_a_function_that_fails_ends_compiling_and_leaves_no_file(path: Path) -> 
 
     compiler = ortpkg.ModelCompiler(compiling(), path)
     compiler.set_ep_context_data_write_func(full)
-    with pytest.raises(
-        EpContextWriteError, match=r"'model_prepack\.bin', failed: OSError: no room"
-    ):
+    with pytest.raises(EpContextWriteError, match=r"'model_llvm\.bin', failed: OSError: no room"):
         compiler.compile_to_file()
     assert [each.name for each in path.parent.iterdir()] == ["model.onnx"]
 
@@ -111,18 +111,18 @@ def test_a_function_that_fails_ends_compiling_and_leaves_no_file(path: Path) -> 
 def test_what_cannot_be_read_ends_the_session(path: Path) -> None:
     shelf = Shelf()
     model = compiled(path, shelf)
-    nbytes = len(shelf.kept["model_ctx_prepack.bin"])
+    nbytes = len(shelf.kept["model_ctx_llvm.bin"])
     with pytest.raises(
         EpContextError, match=f"a context may have {nbytes - 1} bytes here, not {nbytes}"
     ):
         outputs(model, shelf.reading(nbytes - 1))
-    shelf.kept = {"model_ctx_prepack.bin": b"x" * 200}
+    shelf.kept = {"model_ctx_llvm.bin": b"x" * 200}
     with pytest.raises(
-        EpContextError, match=r"the context that the function gave for 'model_ctx_prepack\.bin'"
+        EpContextError, match=r"the context that the function gave for 'model_ctx_llvm\.bin'"
     ):
         outputs(model, shelf.reading())
     shelf.kept = {}
-    with pytest.raises(EpContextError, match=r"failed: KeyError: 'model_ctx_prepack\.bin'"):
+    with pytest.raises(EpContextError, match=r"failed: KeyError: 'model_ctx_llvm\.bin'"):
         outputs(model, shelf.reading())
     silent = compiling()
     silent.set_ep_context_data_read_func(lambda name, room: None, MOST)

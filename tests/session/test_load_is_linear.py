@@ -152,7 +152,7 @@ def test_the_last_dozen_of_partitions_costs_what_the_one_before_costs() -> None:
 
     def compiled(data: bytes) -> None:
         options = SessionOptions(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
-        options.add_session_config_entry("ortpkg.backend", "prepack")
+        options.add_session_config_entry("ortpkg.backend", "llvm")
         InferenceSession(data, options).close()
 
     compiled(models[0])  # what is looked up once per process

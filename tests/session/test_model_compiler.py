@@ -34,15 +34,17 @@ def test_compiled_partitions_become_contexts(path: Path, is_embedded: bool) -> N
     ortpkg.ModelCompiler(compiling(), path, is_embedded).compile_to_file()
     output = path.with_name("model_ctx.onnx")
     assert operators(output) == {"EPContext": 1}
-    assert path.with_name("model_prepack.bin").exists() is not is_embedded
-    np.testing.assert_array_equal(outputs(output, compiling()), outputs(path))
+    assert path.with_name("model_llvm.bin").exists() is not is_embedded
+    np.testing.assert_array_equal(outputs(output, compiling()), outputs(path, compiling()))
 
 
 def test_a_model_from_memory_becomes_bytes_or_a_file_that_is_named(path: Path) -> None:
     compiler = ortpkg.ModelCompiler(
         compiling(), path.read_bytes(), embed_compiled_data_into_model=True
     )
-    np.testing.assert_array_equal(outputs(compiler.compile_to_bytes(), compiling()), outputs(path))
+    np.testing.assert_array_equal(
+        outputs(compiler.compile_to_bytes(), compiling()), outputs(path, compiling())
+    )
     compiler.compile_to_file(str(path.with_name("named.onnx")))
     assert operators(path.with_name("named.onnx")) == {"EPContext": 1}
     with pytest.raises(UsageError, match="name the file to write"):
@@ -50,7 +52,7 @@ def test_a_model_from_memory_becomes_bytes_or_a_file_that_is_named(path: Path) -
 
 
 def test_bytes_cannot_hold_contexts_of_other_files(path: Path) -> None:
-    with pytest.raises(UsageError, match=r"needs 'model_ctx_prepack\.bin' beside it"):
+    with pytest.raises(UsageError, match=r"needs 'model_ctx_llvm\.bin' beside it"):
         ortpkg.ModelCompiler(compiling(), path).compile_to_bytes()
 
 
@@ -229,6 +231,6 @@ def test_nothing_is_compiled_for_a_provider_that_nobody_named(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # as if all that the machine has were that
-    monkeypatch.setenv("ORTPKG_PROVIDERS", "prepack, cpu")
+    monkeypatch.setenv("ORTPKG_PROVIDERS", "llvm, cpu")
     ortpkg.ModelCompiler(ortpkg.SessionOptions(), path).compile_to_file()
     assert "EPContext" not in operators(path.with_name("model_ctx.onnx"))

@@ -18,7 +18,13 @@ from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import is_linked_data
 from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import finding, listed
-from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
+from ortpkg.ep_names import (
+    context_sources_of,
+    ep_of_context_source,
+    is_known_ep,
+    removed_ep_text,
+    stated_ep,
+)
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.attribute_definitions import opset_that_adds, undefined_attributes
 from ortpkg.graph.external_data import check_location
@@ -385,6 +391,10 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
                 " main one"
             )
             yield finding_of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
+        if removed := removed_ep_text(source):
+            message = f"variant {quoted(variant.name)} holds a compiled context, and {removed}"
+            yield finding_of_variant(model_rules.CONTEXT_MAKER_REMOVED, variant, message)
+            continue
         ep = stated_ep(variant.constraints.ep)
         maker = ep_of_context_source(source)
         # A plug-in may use any name for its contexts; known providers use their own name.

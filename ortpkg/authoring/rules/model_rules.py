@@ -257,3 +257,13 @@ ATTRIBUTE_UNDEFINED = Rule(
     example="DequantizeLinear with axis in a model that imports opset 10: it has axis from 13 on",
     severity=Severity.WARNING,
 )
+CONTEXT_MAKER_REMOVED = Rule(
+    id="ORT127",
+    title="The execution provider that compiled a model still exists",
+    explanation=(
+        "An EPContext node holds what an execution provider compiled that ortpkg no longer has. No"
+        " session runs the model."
+    ),
+    remedy="compile the plain variant again, with --ep llvm, and remove this one",
+    example='source = "PrepackExecutionProvider"',
+)

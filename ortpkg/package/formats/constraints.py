@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ortpkg.documents.findings import FindingCollector, finding
-from ortpkg.ep_names import OWN_EPS, suggest_ep_name
+from ortpkg.ep_names import OWN_EPS, removed_ep_text, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Source
 from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
@@ -18,11 +18,12 @@ def warn_of_ep(ep: str, source: Source, collector: FindingCollector) -> None:
     """Report an EP whose name no release of ONNX Runtime has, unless it is one of ours."""
     if ep in OWN_EPS:
         return
-    near = suggest_ep_name(ep)
+    removed = removed_ep_text(ep)
+    near = None if removed else suggest_ep_name(ep)
     warning = finding(
         UNKNOWN_EP,
         source.document,
-        f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows",
+        removed or f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows",
         pointer=source.pointer,
         remedy=f"did you mean {near}?" if near else "",
     )

@@ -326,6 +326,12 @@ MODEL_CASES = (
         message="'QNNExecutionProvider' or 'QNN'; 'OpenVINOExecutionProvider' compiled its model",
     ),
     RuleCase(
+        rule=model_rules.CONTEXT_MAKER_REMOVED,
+        good=_with_context,
+        change=_context(source="PrepackExecutionProvider"),
+        message="holds a compiled context, and PrepackExecutionProvider is no longer part of ortpkg",
+    ),
+    RuleCase(
         rule=model_rules.CONTEXT_WEIGHTS,
         good=_with_weightless_context,
         change=lambda tree: tree.pop("npu/net.onnx"),
