@@ -58,9 +58,10 @@ class BlobStore:
 
     def is_sound(self, digest: str) -> bool:
         """Return True if the blob exists and has its digest; an unchanged file is hashed once."""
-        with self._folder.errors("check a blob"):
+        path = self.path(digest)
+        with self._folder.errors(f"check the blob {quoted(path)}"):
             try:
-                return f"sha256:{content_sha256(self.path(digest))}" == digest
+                return f"sha256:{content_sha256(path)}" == digest
             except FileNotFoundError:
                 return False
 
@@ -152,7 +153,7 @@ class BlobStore:
     def check(self, digest: str) -> bool:
         """Hash an existing blob; remove it and return False if it is damaged."""
         path = self.path(digest)
-        with self._folder.errors("check a blob"):
+        with self._folder.errors(f"check the blob {quoted(path)}"):
             if f"sha256:{hash_file(path).sha256}" == digest:
                 return True
             self._folder.discard(path)

@@ -221,29 +221,40 @@ def _write(folder: StoreFolder, path: Path, descriptor: int, content: bytes) -> 
 
 def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: float) -> None:
     began_s = time.monotonic()
-    while any(
-        _may_collect(folder, path) and holdings.meets(_holdings_of(path)) and not is_over(path)
-        for path in _announcements(folder, _COLLECTION)
-    ):
+    while (collection := _running_collection(folder, holdings)) is not None:
         if time.monotonic() - began_s > timeout_s:
             raise StoreError(
                 f"another process has been collecting what is wanted of the store"
-                f" {quoted(folder.root)} for {timeout_s:g} s: try again when it is done"
+                f" {quoted(folder.root)} for {timeout_s:g} s, says {quoted(collection)}:"
+                " try again when it is done"
             )
         time.sleep(_PAUSE_S)
+
+
+def _running_collection(folder: StoreFolder, holdings: Holdings) -> Path | None:
+    """Return the announcement of a collection that may take some of ``holdings``."""
+    for path in _announcements(folder, _COLLECTION):
+        if _may_collect(folder, path) and holdings.meets(_holdings_of(path)) and not is_over(path):
+            return path
+    return None
 
 
 def _may_collect(folder: StoreFolder, path: Path) -> bool:
     """Return True if the announcer of a collection can delete blobs at all.
 
-    Other users may write to ``leases/`` so that their sessions are seen, and nothing else.
+    Other users may write to ``leases/`` so that their sessions are seen, and nothing else. A pipe,
+    a link or a folder announces nothing: announcements are regular files.
     """
-    if sys.platform == "win32":
-        return True
     try:
-        owner, blobs = path.lstat().st_uid, folder.blobs.stat()
+        announcement = path.lstat()
+        if not stat.S_ISREG(announcement.st_mode):
+            return False
+        blobs = folder.blobs.stat()
     except OSError:
         return True
+    if sys.platform == "win32":
+        return True
+    owner = announcement.st_uid
     if owner in (0, blobs.st_uid) or blobs.st_mode & stat.S_IWOTH:
         return True
     return bool(blobs.st_mode & stat.S_IWGRP) and _is_in_group(owner, blobs.st_gid)

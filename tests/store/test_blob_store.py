@@ -254,6 +254,16 @@ def test_a_damaged_blob_is_told_and_taken_out(store: PackageStore) -> None:
     assert not store.blobs.has(digest)
 
 
+def test_a_folder_in_the_place_of_a_blob_is_named(store: PackageStore) -> None:
+    path = store.blobs.path(digest_of(CONTENT))
+    path.mkdir(parents=True)
+
+    for check in (store.blobs.is_sound, store.blobs.check):
+        with pytest.raises(StoreError, match="cannot check the blob") as raised:
+            check(digest_of(CONTENT))
+        assert path.name in str(raised.value)
+
+
 def test_a_blob_that_is_not_there_is_an_error(store: PackageStore) -> None:
     with pytest.raises(StoreError, match="has no blob sha256:"), store.blobs.open(digest_of(b"")):
         pass

@@ -121,11 +121,11 @@ def test_nobody_waits_for_what_he_does_not_want(folder: StoreFolder) -> None:
 
 
 def test_a_collection_that_takes_too_long_is_an_error(folder: StoreFolder) -> None:
-    with (
-        announce_collection(folder, HELD),
-        pytest.raises(StoreError, match="has been collecting what is wanted"),
-    ):
-        take_lease(folder, HELD, timeout_s=0.05)
+    with announce_collection(folder, HELD):
+        (announcement,) = folder.leases.iterdir()
+        with pytest.raises(StoreError, match="has been collecting what is wanted") as raised:
+            take_lease(folder, HELD, timeout_s=0.05)
+    assert f"says '{announcement}': try again when it is done" in str(raised.value)
     assert leased(folder) == Holdings()
 
 
@@ -212,6 +212,16 @@ def test_a_lease_takes_less_than_a_millisecond(folder: StoreFolder) -> None:
         take_lease(folder, HELD).release()
         durations.append(time.process_time() - began)
     assert min(durations) < 0.001
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_what_is_no_plain_file_announces_no_collection(folder: StoreFolder) -> None:
+    take_lease(folder, HELD).release()
+    os.mkfifo(folder.leases / "pipe.gc")
+    (folder.leases / "folder.gc").mkdir()
+    (folder.leases / "link.gc").symlink_to(os.devnull)
+
+    take_lease(folder, HELD, timeout_s=0).release()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
