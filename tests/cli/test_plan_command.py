@@ -134,7 +134,7 @@ def test_a_peak_of_unknown_sizes_is_not_called_zero(ortpkg: RunCommand, tmp_path
         (("--size", f"N={'9' * 99}"), "--size takes NAME=SIZE"),
         (("--size", "length=8"), "--size: the model has no symbolic dimension 'length'"),
         (("--variant", "a"), "is a model, not a package"),
-        (("--svg", "/nonexistent/plan.svg"), "there is no directory '/nonexistent'"),
+        (("--svg", "no-such-folder/plan.svg"), "there is no directory 'no-such-folder'"),
     ],
 )
 def test_usage_errors_say_what_would_be_right(

@@ -79,14 +79,14 @@ def test_the_rounds_of_a_pipeline_share_one_time_limit(tmp_path: Path) -> None:
     session = Session(nap)
     start = time.perf_counter()
     with pytest.raises(
-        LimitExceededError, match=r"the runs passed their time limit of 0\.2 s together"
+        LimitExceededError, match=r"the runs passed their time limit of 1 s together"
     ) as caught:
-        pipeline(tmp_path, session, 10**6).run(None, {"x": np.zeros(1)}, options(timeout_s=0.2))
-    assert time.perf_counter() - start < 2
+        pipeline(tmp_path, session, 10**6).run(None, {"x": np.zeros(1)}, options(timeout_s=1))
+    assert time.perf_counter() - start < 10
     assert caught.value.limit == "time"
     left = [timeout_s for timeout_s, _ in session.limits if timeout_s is not None]
     assert left == sorted(left, reverse=True)
-    assert 0 < left[-1] < left[0] <= 0.2
+    assert 0 < left[-1] < left[0] <= 1
 
 
 def test_a_component_that_takes_what_is_left_tells_of_the_whole_limit(tmp_path: Path) -> None:

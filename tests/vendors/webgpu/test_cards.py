@@ -95,5 +95,5 @@ def test_a_driver_that_is_gone_between_selection_and_session_is_an_error(
 ) -> None:
     done = program("-c", _LOSES_DRIVER, gpu_package)
     assert done.code == 0, done.err
-    assert done.out.startswith(f"ExecutionProviderError {WEBGPU} (onnxruntime) was asked for")
+    assert done.out.startswith(f"NoNodeTakenError {WEBGPU} (onnxruntime) was asked for")
     assert "No supported adapters" in done.out
