@@ -144,7 +144,7 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
     """Yield variants with data files; the others of their folder decide if they can share."""
     assets = {asset.path: asset.uri for asset in package.shared_assets}
     folders = _VariantFolders(package)
-    documents = DocumentEdits(package)  # none
+    documents = DocumentEdits(package)  # without edits
     for component in package.components:
         document = documents.document(component)
         for variant in component.variants:

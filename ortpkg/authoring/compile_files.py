@@ -81,7 +81,7 @@ def compile_files(
         _check_targets(
             folder, outputs, outputs, overwrite=overwrite
         )  # checked before minutes of compiling
-        made = compile_models(_into(staged, request), timeout_s=timeout_s, notify=notify)
+        made = compile_models(_staged_request(staged, request), timeout_s=timeout_s, notify=notify)
         target_names = _target_names(staged, made, outputs)
         if not operations.are_real:
             operations.announce(
@@ -110,12 +110,12 @@ def _staging(
     return (
         staging_folder(folder, operations, on_wait=notify)
         if operations.are_real
-        else _elsewhere(folder, operations)
+        else _rehearsal_folder(folder, operations)
     )
 
 
 @contextmanager
-def _elsewhere(folder: Path, operations: FileOperations) -> Iterator[Path]:
+def _rehearsal_folder(folder: Path, operations: FileOperations) -> Iterator[Path]:
     """Yield a folder for a rehearsal, which refuses leftovers of a stopped command."""
     for leftover in leftovers(folder):
         operations.before("undo", leftover)
@@ -141,7 +141,7 @@ def _check_names(request: CompileRequest) -> None:
         )
 
 
-def _into(staged: Path, request: CompileRequest) -> CompileRequest:
+def _staged_request(staged: Path, request: CompileRequest) -> CompileRequest:
     """Return the request with staged outputs without ``_ctx``, and thus a binary without it."""
     names = [Path(job.output).name for job in request.jobs]
     short = [

@@ -93,7 +93,7 @@ def check_wishes(wishes: CompileWishes) -> None:
         )
     if not wishes.renews:
         if not wishes.ep:
-            from ortpkg.providers.ep_registry import compiling_eps  # on the way to an error
+            from ortpkg.providers.ep_registry import compiling_eps  # only needed for the error
 
             raise UsageError(
                 "no execution provider is named that compiles: take --ep EP, as --ep"

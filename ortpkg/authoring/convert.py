@@ -102,7 +102,7 @@ def plan_conversion(
     """
     if form is not PackageFormat.METADATA:
         check_names(package.components)
-    lost = list(_lost(package, form))
+    lost = list(_inexpressible_facts(package, form))
     if lost and not force:
         listed = "; ".join(lost)
         raise AuthoringError(
@@ -186,7 +186,7 @@ def _files(
     return files
 
 
-def _lost(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
+def _inexpressible_facts(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
     """Yield each fact of the package that ``form`` cannot express, as a phrase."""
     for component in package.components:
         for variant in component.variants:

@@ -255,7 +255,7 @@ class _Deduplication:
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}
         self._left_out: list[LeftOutVariant] = []
-        self._documents = DocumentEdits(package)  # none
+        self._documents = DocumentEdits(package)  # without edits
         self._used = UsedPaths(package)
         self._named = DocumentEdits(package)
         self._moving = DocumentEdits(package)

@@ -71,7 +71,7 @@ from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
 
-_TOGETHER = "shared"
+_SHARED_FOLDER = "shared"
 
 
 def merge(
@@ -429,7 +429,7 @@ class _Merger:
 def _free_name(location: VariantPlace, folder_names: Collection[str]) -> str:
     """Return an unused name for a joining variant's folder."""
     # Models in the component's own folder, with weights that they share, stay together in one.
-    preferred = _TOGETHER if location.folder_name == OWN_FOLDER else location.folder_name
+    preferred = _SHARED_FOLDER if location.folder_name == OWN_FOLDER else location.folder_name
     name = preferred
     attempt = 1
     while name.casefold() in folder_names:

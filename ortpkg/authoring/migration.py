@@ -347,7 +347,7 @@ def _never_selected(
 def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
     if (package.root / PIPELINE).exists():
         yield PIPELINE
-    strict = _strictly(package)
+    strict = _read_strictly(package)
     if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "schema_version, components and variants: the keys for later releases"
     for key in ("session_options", "provider_options"):
@@ -361,7 +361,7 @@ def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
 def _ignored_by_1_31(package: PackageInfo) -> Iterator[str]:
     if (package.root / PIPELINE).exists():
         yield PIPELINE
-    strict = _strictly(package)
+    strict = _read_strictly(package)
     if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "model_name, component_models and model_variants: the keys for earlier releases"
     if strict is not None:
@@ -386,7 +386,7 @@ def _ignored_architecture(package: PackageInfo, why: str) -> Iterator[str]:
         yield f"architecture of {listed(names)}, which {why}"
 
 
-def _strictly(package: PackageInfo) -> PackageInfo | None:
+def _read_strictly(package: PackageInfo) -> PackageInfo | None:
     try:
         return open_package(package.root)
     except PackageError:

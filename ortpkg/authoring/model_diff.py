@@ -167,7 +167,7 @@ class _Model:
             for sparse in part.sparse_initializer:
                 stored = onnx.SparseTensorProto()
                 stored.CopyFrom(sparse)
-                self._settle_sparse(stored)
+                self._replace_sparse_data_by_digest(stored)
                 self.nodes[_sha256(stored.SerializeToString(deterministic=True))] += 1
         else:
             copied = onnx.FunctionProto()
@@ -192,18 +192,18 @@ class _Model:
             for tensor in (
                 (attribute.t, *attribute.tensors) if attribute.HasField("t") else attribute.tensors
             ):
-                self._settle(tensor)
+                self._replace_data_by_digest(tensor)
             if attribute.HasField("sparse_tensor"):
-                self._settle_sparse(attribute.sparse_tensor)
+                self._replace_sparse_data_by_digest(attribute.sparse_tensor)
             for sparse in attribute.sparse_tensors:
-                self._settle_sparse(sparse)
+                self._replace_sparse_data_by_digest(sparse)
         ordered = sorted(
             attribute.SerializeToString(deterministic=True) for attribute in copied.attribute
         )
         copied.ClearField("attribute")
         return _sha256(b"\0".join([copied.SerializeToString(deterministic=True), *ordered]))
 
-    def _settle(self, tensor: onnx.TensorProto) -> None:
+    def _replace_data_by_digest(self, tensor: onnx.TensorProto) -> None:
         """Replace the place of external data by the digest of the data."""
         tensor.ClearField("doc_string")
         if is_external(tensor):
@@ -212,9 +212,9 @@ class _Model:
             tensor.ClearField("data_location")
             tensor.raw_data = _digest_of_range(data).encode()
 
-    def _settle_sparse(self, sparse: onnx.SparseTensorProto) -> None:
-        self._settle(sparse.values)
-        self._settle(sparse.indices)
+    def _replace_sparse_data_by_digest(self, sparse: onnx.SparseTensorProto) -> None:
+        self._replace_data_by_digest(sparse.values)
+        self._replace_data_by_digest(sparse.indices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

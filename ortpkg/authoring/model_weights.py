@@ -109,7 +109,9 @@ def read_model_weights(
     external = tuple(
         _external_tensors(path, data_folder or path.parent, message.tensors, bare_model)
     )
-    contexts = tuple(PurePosixPath(stated).as_posix() for stated in facts.signature.context_files)
+    contexts = tuple(
+        PurePosixPath(context_file).as_posix() for context_file in facts.signature.context_files
+    )
     for location in contexts:
         _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(

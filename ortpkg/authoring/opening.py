@@ -175,7 +175,7 @@ def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
     Raises:
         ModelError: the model is missing, or not ONNX.
     """
-    from ortpkg.authoring.model_facts import (  # onnx
+    from ortpkg.authoring.model_facts import (  # imports onnx
         complete_constraints,
         read_model_facts,
         variant_metadata,
@@ -211,7 +211,7 @@ def _is_zip(path: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    import shutil  # as tempfile
+    import shutil  # as above
 
     shutil.rmtree(folder, ignore_errors=True)
     _temporary_folders.discard(folder)

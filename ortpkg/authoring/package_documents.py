@@ -101,7 +101,7 @@ def component_content(name: str, component: ComponentEntry, form: PackageFormat)
         {"variants": _newer(component, with_facts=False)} if form is PackageFormat.UNIVERSAL else {}
     )
     content |= {"metadata": thaw(component.metadata)} if component.metadata else {}
-    return content | _rest(component.additional_metadata, component.other_keys)
+    return content | _other_keys(component.additional_metadata, component.other_keys)
 
 
 def _newer(component: ComponentEntry, *, with_facts: bool) -> dict[str, Any]:
@@ -167,13 +167,18 @@ def _manifest(package: PackageEntry, form: PackageFormat) -> dict[str, Any]:
     )
     lists: dict[str, Any] = {"component_models": list(package.components)}
     lists |= {"components": references} if form is PackageFormat.UNIVERSAL else {}
-    return {**manifest, **lists, **values, **_rest(package.additional_metadata, package.other_keys)}
+    return {
+        **manifest,
+        **lists,
+        **values,
+        **_other_keys(package.additional_metadata, package.other_keys),
+    }
 
 
 def _without_empty(values: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
 
 
-def _rest(additional_metadata: Any, other_keys: Mapping[str, Any]) -> dict[str, Any]:
+def _other_keys(additional_metadata: Any, other_keys: Mapping[str, Any]) -> dict[str, Any]:
     rest = {} if additional_metadata is None else {"additional_metadata": thaw(additional_metadata)}
     return rest | {key: thaw(value) for key, value in other_keys.items()}

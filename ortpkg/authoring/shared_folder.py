@@ -120,10 +120,10 @@ class SharedFolder:
     def take(self, trial: SharedFolder) -> None:
         """Make the result of a trial of this folder real."""
         self.new_nbytes = trial.new_nbytes
-        _take(self.new_files, trial.new_files)
-        _take(self._names, trial._names)
-        _take(self._places, trial._places)
-        _take(self._whole_files, trial._whole_files)
+        _merge_trial(self.new_files, trial.new_files)
+        _merge_trial(self._names, trial._names)
+        _merge_trial(self._places, trial._places)
+        _merge_trial(self._whole_files, trial._whole_files)
 
     def keep(self, model: ModelWeights) -> None:
         """Leave ``model`` in the folder as it is: its data can be shared."""
@@ -398,7 +398,7 @@ def whole_file(path: Path) -> FileRange:
     return FileRange(path, 0, path.stat().st_size)
 
 
-def _take(base: MutableMapping[_Key, _Value], trial: MutableMapping[_Key, _Value]) -> None:
+def _merge_trial(base: MutableMapping[_Key, _Value], trial: MutableMapping[_Key, _Value]) -> None:
     """Copy the changes of ``trial``, a trial of ``base``, to ``base``."""
     assert isinstance(trial, ChainMap)
     base.update(trial.maps[0])

@@ -160,10 +160,10 @@ def _gathered(
     return model_file, ({model_file: model} if brings_model else {}) | brings
 
 
-def files_of_place(package: PackageInfo, place: VariantPlace) -> dict[str, Path]:
+def files_of_place(package: PackageInfo, location: VariantPlace) -> dict[str, Path]:
     """Map path relative to the place's folder → the file of ``package`` that goes there."""
-    brought = dict(place.brings)
-    if place.takes_files:
+    brought = dict(location.brings)
+    if location.takes_files:
         return brought
-    folder = place.moves or package.root / place.folder
+    folder = location.moves or package.root / location.folder
     return {path: folder / path for path in list_files(folder)} | brought

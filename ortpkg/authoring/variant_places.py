@@ -1,6 +1,6 @@
-"""Edits of the document that declares a component's variants: each one's folder and file.
+"""Edit the document that declares a component's variants: folder and model file of each.
 
-In every generation of the format, since only keys that are there already change: ``model_id`` and
+This works in every generation of the format, since only existing keys change: ``model_id`` and
 ``model_file`` in ``model_variants``, ``variant_directory`` and ``executor_info.ort.model_file`` in
 ``variants``, both in a universal package.
 """
@@ -29,11 +29,11 @@ _OLDER, _NEWER = "model_variants", "variants"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFilePlace:
-    """Where a variant's model is: in a folder (absolute), a file relative to it (with ``/``).
+    """Place of a variant's model: a folder (absolute), and a file relative to it (with ``/``).
 
-    ``nbytes`` is the size of the model with all files that it needs; None: unchanged. ``asset`` is
-    the shared asset that is the folder of its external data from now on (component generation
-    only); None: unchanged.
+    ``nbytes`` is the size of the model with all files that it needs; None for no change. ``asset``
+    is the shared asset that becomes the folder of its external data (component generation only);
+    None for no change.
     """
 
     folder: Path
@@ -43,14 +43,14 @@ class ModelFilePlace:
 
 
 class DocumentContent(NamedTuple):
-    """A document as its file has it, and the value in it, edited or not."""
+    """Document as its file has it, and the value in it, edited or not."""
 
     before: bytes
     value: dict[str, Any]
 
     @classmethod
     def read(cls, package: PackageInfo, path: str) -> DocumentContent:
-        """The document at ``path``; PackageFormatError where it is none."""
+        """Read the document at ``path``; PackageFormatError if it is not valid."""
         before = (package.root / path).read_bytes()
         return cls(before, parse_document(before, document=path))
 
@@ -59,8 +59,8 @@ class ComponentDocument:
     """The one document that declares (most of) a component's variants, and edits of it.
 
     Args:
-        package, component: the one that the document declares.
-        content: what the document says, where it has been read already.
+        package, component: the component that the document declares, and its package.
+        content: of the document, if it has been read already.
 
     Attributes:
         path: relative to the package root.
@@ -78,7 +78,7 @@ class ComponentDocument:
         self._content = content or DocumentContent.read(package, self.path)
 
     def why_not_movable(self, variant: VariantInfo) -> str | None:
-        """Why the variant's place cannot be changed here; None if it can."""
+        """Return why the variant's place cannot be changed here; None if it can."""
         bodies = list(self._bodies(self._content.value, variant.name))
         expected = 2 if self._package.format is PackageFormat.UNIVERSAL else 1
         if variant.source.document != self.path or len(bodies) != expected:
@@ -89,20 +89,19 @@ class ComponentDocument:
         return None
 
     def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
-        """The document with each of ``variants`` naming its model file where it is.
+        """Return the document with the present model file of each of ``variants`` named.
 
-        None where the document names them all already.
-
-        A folder whose only ONNX file need not be named cannot take in another one before that.
+        Return None if the document names them all already. A folder whose only ONNX file is not
+        named cannot take in another one before that.
         """
-        if not (places := self.unnamed(variants)):
+        if not (model_places := self.unnamed(variants)):
             return None
         edited = DocumentContent(self._content.before, copy.deepcopy(self._content.value))
-        ComponentDocument(self._package, self._component, edited).place(places)
+        ComponentDocument(self._package, self._component, edited).place(model_places)
         return _change(self._package, self.path, edited)
 
     def unnamed(self, variants: Iterable[VariantInfo]) -> dict[str, ModelFilePlace]:
-        """Where the models are of those variants whose model file the document does not name."""
+        """Return the places of models whose file the document does not name, by variant."""
         return {
             variant.name: ModelFilePlace(
                 folder=variant.directory,
@@ -112,17 +111,17 @@ class ComponentDocument:
             if variant.model_path is not None and not self._names_model_file(variant)
         }
 
-    def place(self, places: Mapping[str, ModelFilePlace]) -> None:
-        """Changes the value that was given, so that it has these variants elsewhere."""
-        for name, place in places.items():
+    def place(self, model_places: Mapping[str, ModelFilePlace]) -> None:
+        """Edit the value so that these variants have their models in other places."""
+        for name, model_place in model_places.items():
             for kind, body in self._bodies(self._content.value, name):
                 if kind == _OLDER:
-                    self._place_older(name, body, place)
+                    self._place_older(name, body, model_place)
                 else:
-                    self._place_newer(body, place)
+                    self._place_newer(body, model_place)
 
     def state(self, name: str, fact: str, value: Any) -> None:
-        """Changes the value that was given, so that the variant's metadata has this fact."""
+        """Edit the value so that the variant's metadata has this fact."""
         for kind, body in self._bodies(self._content.value, name):
             holder = body
             if kind == _NEWER and self._package.format is PackageFormat.COMPONENT:
@@ -140,63 +139,72 @@ class ComponentDocument:
         return True
 
     def _bodies(self, value: Any, variant: str) -> list[tuple[str, Any]]:
-        """(list, body) of each declaration of the variant in the document."""
-        found = []
+        """Return (list, body) of each declaration of the variant in the document."""
+        bodies = []
         for owner in self._owners(value):
             for kind in (_OLDER, _NEWER):
                 body = (
                     owner.get(kind, {}).get(variant) if isinstance(owner.get(kind), dict) else None
                 )
                 if isinstance(body, dict) and self._is_read(kind):
-                    found.append((kind, body))
-        return found
+                    bodies.append((kind, body))
+        return bodies
 
     def _owners(self, value: Any) -> list[Any]:
         if self.path != MANIFEST:
             return [value]
         lists = (value.get(key) for key in ("component_models", "components"))
-        owners = (each.get(self._component.name) for each in lists if isinstance(each, dict))
+        owners = (
+            components.get(self._component.name)
+            for components in lists
+            if isinstance(components, dict)
+        )
         return [owner for owner in owners if isinstance(owner, dict)]
 
     def _is_read(self, kind: str) -> bool:
-        """Whether that list means anything in a package of this format."""
+        """Return True if that list means anything in a package of this format."""
         if self._package.format is PackageFormat.UNIVERSAL:
             return True
         return kind == (_NEWER if self._package.format is PackageFormat.COMPONENT else _OLDER)
 
-    def _place_older(self, name: str, body: dict[str, Any], place: ModelFilePlace) -> None:
-        own = self._package.root / MODELS / self._component.name
-        folder = OWN_FOLDER if place.folder == own else place.folder.name
-        if own not in (place.folder, place.folder.parent):
+    def _place_older(self, name: str, body: dict[str, Any], model_place: ModelFilePlace) -> None:
+        component_folder = self._package.root / MODELS / self._component.name
+        folder = OWN_FOLDER if model_place.folder == component_folder else model_place.folder.name
+        if component_folder not in (model_place.folder, model_place.folder.parent):
             raise AuthoringError(
-                f"{quoted(place.folder)} is not a folder of component"
+                f"{quoted(model_place.folder)} is not a folder of component"
                 f" {quoted(self._component.name)}"
             )
         variant = self._component.variant(name)
         key = "file" if "file" in body and not body.get("model_file") else "model_file"
-        body[key] = place.model_file
+        body[key] = model_place.model_file
         if (
-            place.nbytes is not None
+            model_place.nbytes is not None
             and isinstance(body.get("metadata"), dict)
             and "nbytes" in body["metadata"]
         ):
-            body["metadata"]["nbytes"] = place.nbytes
+            body["metadata"]["nbytes"] = model_place.nbytes
         if folder != name or variant is None or variant.directory.name != name:
             ordered = {"model_id": folder, **body} | {"model_id": folder}
             body.clear()
             body.update(ordered)
 
-    def _place_newer(self, body: dict[str, Any], place: ModelFilePlace) -> None:
-        body["variant_directory"] = place.folder.relative_to(self._component.directory).as_posix()
+    def _place_newer(self, body: dict[str, Any], model_place: ModelFilePlace) -> None:
+        body["variant_directory"] = model_place.folder.relative_to(
+            self._component.directory
+        ).as_posix()
         payload = body["executor_info"][ORT]
-        payload["model_file"] = place.model_file
-        if place.asset is not None:
+        payload["model_file"] = model_place.model_file
+        if model_place.asset is not None:
             options = payload.get("session_options") or {}
-            payload["session_options"] = {**options, EXTERNAL_INITIALIZERS_FOLDER: place.asset}
+            payload["session_options"] = {
+                **options,
+                EXTERNAL_INITIALIZERS_FOLDER: model_place.asset,
+            }
 
 
 class DocumentEdits:
-    """Edits of several components, some of whose documents may be one and the same (a manifest).
+    """Edits of several components, some of which may share a document (a manifest).
 
     Each document is read, copied and checked once, however many components it declares.
     """
@@ -206,22 +214,22 @@ class DocumentEdits:
         self._contents: dict[str, DocumentContent] = {}
 
     def document(self, component: ComponentInfo) -> ComponentDocument:
-        """The component's document with what was edited so far; ``place`` edits it further."""
+        """Return the component's document with all edits so far; ``place`` edits it further."""
         path = component.source.document
         if path not in self._contents:
             self._contents[path] = DocumentContent.read(self._package, path)
         return ComponentDocument(self._package, component, self._contents[path])
 
     def changes(self) -> dict[str, DocumentChange]:
-        """Document → all edits of it as one change."""
-        found = {
+        """Map each document to all edits of it, as one change."""
+        changes = {
             path: _change(self._package, path, content) for path, content in self._contents.items()
         }
-        return {path: change for path, change in found.items() if change is not None}
+        return {path: change for path, change in changes.items() if change is not None}
 
 
 def _change(package: PackageInfo, path: str, content: DocumentContent) -> DocumentChange | None:
-    """The edited document; None where it says what it said before."""
+    """Return the edited document; None if nothing in it differs."""
     if content.value == parse_document(content.before, document=path):
         return None
     after = checked_document(content.value, path, package.format)
@@ -231,7 +239,7 @@ def _change(package: PackageInfo, path: str, content: DocumentContent) -> Docume
 def _names_model_inline(body: Mapping[str, Any]) -> bool:
     executor_info = body.get("executor_info")
     if not isinstance(executor_info, dict) or not all(
-        isinstance(each, dict) for each in executor_info.values()
+        isinstance(payload, dict) for payload in executor_info.values()
     ):
         return False
     return isinstance(executor_info.get(ORT, {}).get("model_file"), str)

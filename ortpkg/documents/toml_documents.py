@@ -39,7 +39,7 @@ def read_toml(
     if long_key := _LONG_KEY.search(data):
         line = data.count(b"\n", 0, long_key.start()) + 1
         raise UsageError(f"{name} has a key of more than 64 parts in line {line}")
-    import tomllib  # only where there is something to read
+    import tomllib  # only needed if there is something to parse
 
     try:
         return tomllib.loads(data.decode("utf-8"))

@@ -179,7 +179,7 @@ def recorded_or_computed_digests(package: PackageInfo) -> DigestsOf:
     """Return a lookup like :func:`recorded_digests`; without a digests.json, files are hashed."""
     if has_digests(package.root):
         return recorded_digests(package)
-    from ortpkg.storage.digest_cache import file_sha256  # hashing, where nothing is recorded
+    from ortpkg.storage.digest_cache import file_sha256  # only needed if nothing is recorded
 
     return lambda path: (file_sha256(path),) if path.is_file() else ()
 
@@ -202,7 +202,7 @@ def current_digests(package: PackageInfo) -> DigestsOf:
             recorded_at_ns = _changed_at_ns(file_stamp(package.root / DIGESTS_FILE))
         if digests and _changed_at_ns(stamp) < recorded_at_ns:
             return digests
-        from ortpkg.storage.digest_cache import file_sha256  # hashing, for few files
+        from ortpkg.storage.digest_cache import file_sha256  # few files need hashing
 
         sha256 = file_sha256(path)
         return (sha256,) if sha256 else digests
@@ -250,7 +250,7 @@ def verify_none_is_stale(package: PackageInfo) -> None:
 def _read(root: Path) -> dict[str, Collection[str]]:
     if not has_digests(root):
         return {}
-    from ortpkg.package.integrity.digests import read_digests  # hashing, for few packages
+    from ortpkg.package.integrity.digests import read_digests  # few packages need hashing
 
     digests = read_digests(root)
     return {} if digests is None else {path: file.digests for path, file in digests.files.items()}

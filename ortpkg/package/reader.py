@@ -348,9 +348,9 @@ class _PackageReader:
             is_olives=is_olives,
         )
         # findings that the metadata keys gave for the same variants
-        reported = {_gist(finding) for finding in self._collector.findings}
+        reported = {_without_place(finding) for finding in self._collector.findings}
         self._collector.extend(
-            finding for finding in collector.findings if _gist(finding) not in reported
+            finding for finding in collector.findings if _without_place(finding) not in reported
         )
         return component
 
@@ -439,7 +439,7 @@ class _PackageReader:
         )
 
 
-def _gist(finding: Finding) -> tuple[str, str]:
+def _without_place(finding: Finding) -> tuple[str, str]:
     """Return a finding without its place, which differs between halves of a universal package."""
     return finding.rule, "" if finding.rule == PACKAGE_WITHOUT_COMPONENTS.id else finding.message
 

@@ -175,7 +175,10 @@ def _source(file: Path, key: str, value: object) -> OciReference | LayoutReferen
 def _specifier(file: Path, key: str, value: object) -> str:
     if value is None or value == _ANY_VERSION:
         return ""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # only where one is stated
+    from packaging.specifiers import (  # only needed for a stated version
+        InvalidSpecifier,
+        SpecifierSet,
+    )
 
     try:
         return str(SpecifierSet(value if isinstance(value, str) else "?"))

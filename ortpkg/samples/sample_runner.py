@@ -175,7 +175,7 @@ def run_samples(
             rows = next((len(array) for array in feed.values()), 0) if is_batched else None
             for position, index in enumerate(indices):
                 sample_outputs = {
-                    name: _one(name, value, position, sample_set, rows)
+                    name: _sample_of(name, value, position, sample_set, rows)
                     for name, value in outputs.items()
                 }
                 for name in names:
@@ -208,7 +208,7 @@ def present(sample_set: SampleSet, outputs: Mapping[str, Any]) -> list[str]:
     count = min(len(np.atleast_1d(value)) for value in outputs.values())
     return [
         presenter.text(
-            {name: _one(name, value, position, sample_set) for name, value in outputs.items()}
+            {name: _sample_of(name, value, position, sample_set) for name, value in outputs.items()}
         )
         for position in range(count)
     ]
@@ -288,7 +288,9 @@ def _feeds(
         yield indices, {name: array[padded] for name, array in inputs.items()}
 
 
-def _one(name: str, value: Any, index: int, sample_set: SampleSet, rows: int | None = None) -> Any:
+def _sample_of(
+    name: str, value: Any, index: int, sample_set: SampleSet, rows: int | None = None
+) -> Any:
     """Return sample ``index`` of an output that carries several.
 
     ``rows`` is the number of samples in the feed, if known; another number of entries are not
@@ -351,7 +353,7 @@ class _Judge:
     def result(self, index: int, outputs: Mapping[str, Any], latency_s: float) -> SampleResult:
         """Return the result of sample ``index`` from its own outputs."""
         expected = {
-            name: _one(name, value, index, self._sample_set)
+            name: _sample_of(name, value, index, self._sample_set)
             for name, value in self._expected.items()
         }
         for name, array in expected.items():
@@ -389,7 +391,10 @@ class _Judge:
         if self.task is None:
             return None
         name, expected = self.task.output, self._expected[self.task.output]
-        rows = [_one(name, expected, index, self._sample_set) for index in range(len(values[name]))]
+        rows = [
+            _sample_of(name, expected, index, self._sample_set)
+            for index in range(len(values[name]))
+        ]
         return check_task(self.task, values[name], rows)
 
 

@@ -26,7 +26,7 @@ def hold_lock(
         TimeoutError: another process held it all the time.
         OSError: it cannot be locked (on a file system without locks, for example).
     """
-    import filelock  # only what changes files pays for it
+    import filelock  # slow; only changes of files need it
 
     lock = filelock.FileLock(path)
     began_s = time.monotonic()

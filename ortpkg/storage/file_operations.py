@@ -91,7 +91,7 @@ class FileOperations:
 
     def free_nbytes(self, directory: Path) -> int:
         """Return the free space on the disk that holds ``directory``, in bytes."""
-        import shutil  # with it come four compressors, which take longer than to open a package
+        import shutil  # imports four compressors, which takes longer than opening a package
 
         return shutil.disk_usage(directory).free
 
@@ -132,7 +132,7 @@ class FileOperations:
         progress: Progress | None = None,
     ) -> FileDigest:
         """Copy like :meth:`copy_file`, from an open stream of about ``nbytes``."""
-        from ortpkg.storage.hashing import Sha256Stream  # who copies nothing needs no OpenSSL
+        from ortpkg.storage.hashing import Sha256Stream  # imports OpenSSL, which only copying needs
 
         hashing = Sha256Stream()
         with self.new_file(target) as copy:
@@ -285,10 +285,10 @@ class PassingOperations(FileOperations):
     """Operations on files that live no longer than this process: nothing is synced."""
 
     def fsync_directory(self, path: Path) -> None:
-        """Do nothing."""
+        """Do nothing: the directory need not survive a power cut."""
 
     def _fsync(self, stream: BinaryIO, path: Path) -> None:
-        """Do nothing."""
+        """Do nothing: the file need not survive a power cut."""
 
 
 def make_parents(base: Path, path: str, operations: FileOperations) -> None:
@@ -365,7 +365,7 @@ def exchange_names(first: Path, second: Path) -> bool:
 
     Uses renameat2 on Linux, renamex_np on macOS; the standard library has neither.
     """
-    import ctypes  # nothing else needs it
+    import ctypes  # only needed here
 
     names = os.fsencode(first), os.fsencode(second)
     try:

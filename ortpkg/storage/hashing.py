@@ -185,7 +185,9 @@ def total_nbytes(hashed: Iterable[HashedFile | OSError]) -> int:
 
 
 def _run_threads(work: Callable[[], None], count: int, stop: threading.Event) -> None:
-    from concurrent.futures import ThreadPoolExecutor  # most digests are of few, small files
+    from concurrent.futures import (
+        ThreadPoolExecutor,  # rarely needed: most calls hash few, small files
+    )
 
     with ThreadPoolExecutor(count, thread_name_prefix="ortpkg-hash") as pool:
         futures = [pool.submit(work) for _ in range(count)]

@@ -149,25 +149,25 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
             continue
         used = model.operators.onnx
         undefined = [
-            f"{_named(operator)}{_newer(operator)}"
+            f"{_with_opset(operator)}{_note_of_later_opset(operator)}"
             for operator in used
             if operator_state(*operator) is OperatorState.UNDEFINED
         ]
         if undefined:
             message = (
                 f"the model of variant {quoted(variant.name)} has no definition of"
-                f" {_some(undefined)}"
+                f" {_shortened(undefined)}"
             )
             yield finding_of_variant(model_rules.OPERATOR_UNDEFINED, variant, message)
         deprecated = [
-            _named(operator)
+            _with_opset(operator)
             for operator in used
             if operator_state(*operator) is OperatorState.DEPRECATED
         ]
         if deprecated:
             message = (
-                f"the model of variant {quoted(variant.name)} has {_some(deprecated)}, deprecated"
-                " there"
+                f"the model of variant {quoted(variant.name)} has {_shortened(deprecated)},"
+                " deprecated there"
             )
             yield finding_of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
 
@@ -187,23 +187,24 @@ def check_attributes(package: CheckedPackage) -> Iterator[Finding]:
             for name in undefined_attributes(operator, names)
         ]
         undefined = [
-            f"{quoted(name)} of {_named(operator)}{_later(operator, name)}"
+            f"{quoted(name)} of {_with_opset(operator)}{_note_of_later_attribute(operator, name)}"
             for operator, name in pairs[:_MOST_NAMED]
         ]
         if undefined:
             message = (
                 f"the model of variant {quoted(variant.name)} has no definition of the"
-                f" {'attributes' if len(pairs) > 1 else 'attribute'} {_some(undefined, len(pairs))}"
+                f" {'attributes' if len(pairs) > 1 else 'attribute'}"
+                f" {_shortened(undefined, len(pairs))}"
             )
             yield finding_of_variant(model_rules.ATTRIBUTE_UNDEFINED, variant, message)
 
 
-def _later(operator: OnnxOperator, name: str) -> str:
+def _note_of_later_attribute(operator: OnnxOperator, name: str) -> str:
     opset = opset_that_adds(operator, name)
     return "" if opset is None else f" (ONNX has it from opset {opset} on)"
 
 
-def _named(operator: OnnxOperator) -> str:
+def _with_opset(operator: OnnxOperator) -> str:
     name = quoted(operator_text((operator.domain, operator.name)))
     return (
         f"{name} of a domain that is not imported"
@@ -212,7 +213,7 @@ def _named(operator: OnnxOperator) -> str:
     )
 
 
-def _newer(operator: OnnxOperator) -> str:
+def _note_of_later_opset(operator: OnnxOperator) -> str:
     first = first_opset(operator.domain, operator.name)
     return (
         f" (ONNX has it from opset {first} on)"
@@ -221,7 +222,7 @@ def _newer(operator: OnnxOperator) -> str:
     )
 
 
-def _some(texts: Sequence[str], count: int | None = None) -> str:
+def _shortened(texts: Sequence[str], count: int | None = None) -> str:
     """Return the first few of ``texts``, and how many more there are, of ``count`` in all."""
     unnamed = (len(texts) if count is None else count) - _MOST_NAMED
     return f"{', '.join(texts[:_MOST_NAMED])}{f' and {unnamed} more' if unnamed > 0 else ''}"

@@ -72,7 +72,7 @@ def finish(root: Path, operations: FileOperations, *, is_ours: bool) -> None:
     recorded = read_digests(root)
     if recorded is not None and recorded.pending is not None:
         pending = recorded.pending
-        is_committed = _has_happened(root, recorded, pending)
+        is_committed = _is_committed(root, recorded, pending)
         if is_committed:
             _replace_remaining(root, pending, operations)
         garbage = pending.removes if is_committed else pending.adds
@@ -80,11 +80,11 @@ def finish(root: Path, operations: FileOperations, *, is_ours: bool) -> None:
             _remove_paths(root, garbage, operations)
         else:
             _remove_files(root, garbage, recorded, operations)
-        write_digests(root, _settled(root, recorded, garbage), operations)
+        write_digests(root, _without_pending(root, recorded, garbage), operations)
     _remove_staging(root, operations)
 
 
-def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) -> bool:
+def _is_committed(root: Path, recorded: PackageDigests, pending: PendingChange) -> bool:
     """Return True if the pending change was committed.
 
     Raises:
@@ -147,7 +147,9 @@ def _staged_documents(root: Path) -> dict[str, Path]:
     return documents
 
 
-def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> PackageDigests:
+def _without_pending(
+    root: Path, recorded: PackageDigests, garbage: tuple[str, ...]
+) -> PackageDigests:
     """Return ``recorded`` without the pending change: one digest per file, and no garbage."""
     garbage_paths = frozenset(garbage)
     files = {

@@ -102,7 +102,7 @@ class AbsentFiles:
         root = Path(self._real_root)
         try:
             recorded = read_entries(root)
-        except PackageFormatError:  # verify says so
+        except PackageFormatError:  # verify reports it
             recorded = None
         return {} if recorded is None else absent_files(root, recorded)
 

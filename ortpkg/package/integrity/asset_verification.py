@@ -42,7 +42,7 @@ def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
     for uri, path in paths.items():
         try:
             resolved = resolver.resolve(path) if isinstance(path, str) else None
-        except PackageError:  # it leads out
+        except PackageError:  # the path leads out of the package
             continue
         if resolved is not None and resolved.kind is PathKind.DIRECTORY:
             yield uri, os.path.relpath(resolved.path, resolver.root).replace(os.sep, "/")
