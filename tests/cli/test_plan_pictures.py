@@ -102,8 +102,8 @@ def test_names_of_strangers_cannot_steer_the_terminal(
 def test_plan_prints_both_in_plain_letters_when_piped(ortpkg: RunCommand) -> None:
     done = ortpkg("plan", DIGITS, "--variant", "cpu-fp32", "--dim", "batch=8")
     lines = done.out.splitlines()
-    map_line = lines.index("who runs each step: A cpu (7)") + 1
-    assert lines[map_line] == "A-------" * 7
-    assert "        ^ most in use at step 1 (FusedConv): 98.3 kB" in lines
+    map_line = lines.index("who runs each step: A cpu (10)") + 1
+    assert lines[map_line] == "A-------" * 10
+    assert "                ^ most in use at step 2 (Conv): 98.3 kB" in lines
     assert done.out.isascii()
     assert all(line == line.rstrip() for line in lines)

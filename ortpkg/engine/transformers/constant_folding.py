@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, prod
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from ortpkg.engine.kept_parts import part_nbytes
 from ortpkg.engine.transformers.rewriting import tensor_type
 from ortpkg.engine.transformers.transform_context import (
-    ConstantEvaluator,
     GraphPass,
     TransformContext,
 )
@@ -28,17 +28,32 @@ _NEVER_FOLDED = frozenset({
     "Constant",
 })  # fmt: skip
 _FREE_NBYTES = 1 << 20
+_LARGEST_GROWTH = 2
 
 
-def _run(graph: Graph, context: TransformContext) -> int:
+def fold_nodes(
+    graph: Graph, context: TransformContext, folds: Callable[[Node], bool], largest_growth: int
+) -> int:
+    """Replace nodes on constants by what they compute.
+
+    Args:
+        graph: is changed.
+        context: evaluates nodes, and says which may change.
+        folds: whether a node is to be folded.
+        largest_growth: how many times the bytes of its inputs a node's results may have, past the
+            first MiB.
+
+    Returns:
+        Number of nodes that were replaced.
+    """
     if context.evaluate is None:
         return 0
     folded, left_nbytes = 0, _budget(graph)
     for index in topological_order(graph):
         poll_load()
         node = graph.node(index)
-        if context.may_change(node):
-            nbytes = _fold(graph, node, context, context.evaluate, left_nbytes)
+        if context.may_change(node) and folds(node):
+            nbytes = _fold(graph, node, context, largest_growth, left_nbytes)
             if nbytes is not None:
                 folded += 1
                 left_nbytes -= nbytes
@@ -57,21 +72,20 @@ def _budget(graph: Graph) -> float:
 
 
 def _fold(
-    graph: Graph,
-    node: Node,
-    context: TransformContext,
-    evaluate: ConstantEvaluator,
-    left_nbytes: float,
+    graph: Graph, node: Node, context: TransformContext, largest_growth: int, left_nbytes: float
 ) -> int | None:
-    """Replaces ``node`` by what it makes; how many bytes that is, None where the node stays."""
+    """Replace ``node`` by its results; return their size in bytes, or None if the node stays."""
     constants = _constant_inputs(graph, node)
-    if constants is None:
+    if constants is None or context.evaluate is None:
         return None
-    most = min(_most_nbytes(constants, context), left_nbytes)
+    given = sum(constant.nbytes for constant in constants if constant is not None)
+    most = min(
+        max(largest_growth * given, _FREE_NBYTES), context.largest_constant_nbytes, left_nbytes
+    )
     if any(_nbytes(tensor_type(graph, output)) > most for output in node.outputs if output):
         return None
     try:
-        outputs = evaluate(
+        outputs = context.evaluate(
             graph, node, [None if constant is None else constant.numpy() for constant in constants]
         )
     except OrtpkgError:
@@ -93,11 +107,7 @@ def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | Non
 
     None as a whole where the node cannot be folded.
     """
-    if (
-        node.domain not in (ONNX_DOMAIN, ML_DOMAIN)
-        or node.op_type in _NEVER_FOLDED
-        or node.subgraphs
-    ):
+    if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.subgraphs:
         return None
     if any(graph.is_output(output) for output in node.outputs):
         return None
@@ -107,11 +117,6 @@ def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | Non
     ):
         return None
     return constants
-
-
-def _most_nbytes(constants: list[Initializer | None], context: TransformContext) -> int:
-    given = sum(constant.nbytes for constant in constants if constant is not None)
-    return min(max(2 * given, _FREE_NBYTES), context.largest_constant_nbytes)
 
 
 def _nbytes(known: TensorType | None) -> int:
@@ -136,6 +141,12 @@ def _add(graph: Graph, name: str, array: np.ndarray) -> None:
     element_type = element_type_of(array.dtype)
     graph.add_initializer(ArrayInitializer(name, array, element_type))
     graph.set_type(name, TensorType(element_type, array.shape))
+
+
+def _run(graph: Graph, context: TransformContext) -> int:
+    return fold_nodes(
+        graph, context, lambda node: node.op_type not in _NEVER_FOLDED, _LARGEST_GROWTH
+    )
 
 
 CONSTANT_FOLDING = GraphPass(name="constant-folding", run=_run)

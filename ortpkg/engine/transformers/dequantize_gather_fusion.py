@@ -1,41 +1,46 @@
-"""Gathers a quantized table's rows before they are dequantized, not the whole table each run."""
+"""Looks rows of a quantized table up before they are dequantized.
+
+The numpy engine needs it: as written, each run would make floats of a whole table of embeddings,
+four times its size, for a few of its rows.
+"""
 
 from __future__ import annotations
 
-from ortpkg.engine.transformers.patterns import made_by
-from ortpkg.engine.transformers.quantized_values import dequantized
-from ortpkg.engine.transformers.rewriting import known_shape, replace_nodes, same_provider
+from ortpkg.engine.transformers.rewriting import (
+    known_shape,
+    replace_nodes,
+    same_provider,
+    tensor_type,
+)
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
-from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import TensorType
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
+from ortpkg.graph.types import ElementType, TensorType
+
+_CODES = frozenset({ElementType.UINT8, ElementType.INT8})
 
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
-    table = dequantized(graph, node.inputs[0])
-    dequantize = made_by(graph, node.inputs[0], "DequantizeLinear")
-    if (
-        table is None
-        or dequantize is None
-        or table.axis is not None
-        or not graph.is_constant(table.value)
-    ):
+    dequantize = graph.producer_of(node.inputs[0])
+    if dequantize is None or not _is_of_a_table(graph, dequantize):
         return False
     if not context.may_change(dequantize) or not same_provider(dequantize, node):
         return False
+    table = tensor_type(graph, dequantize.inputs[0])
+    if table is None or table.element_type not in _CODES:
+        return False
     rows = graph.make_name(f"{node.outputs[0]}_quantized")
     graph.set_type(rows, TensorType(table.element_type, known_shape(graph, node.outputs[0])))
-    inputs = [rows, *dequantize.inputs[1:]]
     replace_nodes(
         graph,
         [node],
         node.op_type,
-        [table.value, *node.inputs[1:]],
+        [dequantize.inputs[0], *node.inputs[1:]],
         attributes=node.attributes,
         outputs=[rows],
     )
     graph.add_node(
         "DequantizeLinear",
-        inputs,
+        [rows, *dequantize.inputs[1:]],
         node.outputs,
         attributes=dequantize.attributes,
         since_version=dequantize.since_version,
@@ -43,6 +48,17 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         at=node,
     )
     return True
+
+
+def _is_of_a_table(graph: Graph, node: Node) -> bool:
+    """Return True for a DequantizeLinear of a constant with one scale and one zero point."""
+    return (
+        node.domain == ONNX_DOMAIN
+        and node.op_type == "DequantizeLinear"
+        and graph.is_constant(node.inputs[0])
+        and all(known_shape(graph, name) in ((), (1,)) for name in node.inputs[1:] if name)
+        and not node.attribute("block_size", 0)
+    )
 
 
 DEQUANTIZE_GATHER_FUSION = RewriteRule(

@@ -1,15 +1,16 @@
-"""Which transformers run at which level, in which order. Nothing else orders them."""
+"""Transformers of each level, in the order in which they run; nothing else orders them.
+
+Rules that only make numpy faster have no place here: speed is machine code's, whose compiler fuses
+operations itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION, RESIDUAL_FUSION
-from ortpkg.engine.transformers.attention_fusion import ATTENTION_FUSION
 from ortpkg.engine.transformers.batch_normalization_affine_fusion import (
     BATCH_NORMALIZATION_AFFINE_FUSION,
 )
-from ortpkg.engine.transformers.bias_gelu_fusion import BIAS_GELU_FUSION
 from ortpkg.engine.transformers.cast_elimination import CAST_ELIMINATION
 from ortpkg.engine.transformers.cast_like_to_cast import CAST_LIKE_TO_CAST
 from ortpkg.engine.transformers.common_subexpression_elimination import (
@@ -23,9 +24,6 @@ from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
 )
 from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
 from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
-from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
-from ortpkg.engine.transformers.gelu_fusion import GELU_FUSION
-from ortpkg.engine.transformers.hard_swish_fusion import HARD_SWISH_FUSION
 from ortpkg.engine.transformers.identity_elimination import (
     CARRIED_IDENTITY_ELIMINATION,
     IDENTITY_ELIMINATION,
@@ -33,33 +31,17 @@ from ortpkg.engine.transformers.identity_elimination import (
 from ortpkg.engine.transformers.insert_cast import INSERT_CAST
 from ortpkg.engine.transformers.known_elements_folding import KNOWN_ELEMENTS_FOLDING
 from ortpkg.engine.transformers.known_if_inlining import KNOWN_IF_INLINING
-from ortpkg.engine.transformers.layer_normalization_fusion import LAYER_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
-from ortpkg.engine.transformers.matmul_bias_fusion import MATMUL_BIAS_FUSION
-from ortpkg.engine.transformers.matmul_scale_fusion import MATMUL_SCALE_FUSION
 from ortpkg.engine.transformers.neutral_element_elimination import NEUTRAL_ELEMENT_ELIMINATION
-from ortpkg.engine.transformers.packed_attention_fusion import PACKED_ATTENTION_FUSION
 from ortpkg.engine.transformers.pad_fusion import PAD_FUSION
-from ortpkg.engine.transformers.qdq_conv_fusion import QDQ_CONV_FUSION
-from ortpkg.engine.transformers.qdq_elementwise_fusion import QDQ_ELEMENTWISE_FUSION
-from ortpkg.engine.transformers.qdq_eliminations import (
-    QDQ_ACTIVATION_ELIMINATION,
-    QDQ_MOVE,
-    QDQ_PAIR_ELIMINATION,
-)
-from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
-from ortpkg.engine.transformers.quick_gelu_fusion import QUICK_GELU_FUSION
 from ortpkg.engine.transformers.reshape_fusion import RESHAPE_ELIMINATION, RESHAPE_FUSION
-from ortpkg.engine.transformers.reshape_pair_elimination import RESHAPE_PAIR_ELIMINATION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.shape_folding import SHAPE_FOLDING
-from ortpkg.engine.transformers.skip_layer_normalization_fusion import (
-    SKIP_LAYER_NORMALIZATION_FUSION,
-)
 from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformLevel
 from ortpkg.engine.transformers.transpose_fusion import TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
+from ortpkg.engine.transformers.weight_dequantization import WEIGHT_DEQUANTIZATION
 
 TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
     TransformLevel.DEFAULT: (RuleDriver("default-rules", [CAST_LIKE_TO_CAST]), INSERT_CAST),
@@ -99,35 +81,8 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
     ),
     TransformLevel.EXTENDED: (
         RuleDriver("carried-values", [CARRIED_IDENTITY_ELIMINATION]),
-        RuleDriver(
-            "qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]
-        ),
-        RuleDriver(
-            "qdq-fusions",
-            [QDQ_CONV_FUSION, QDQ_MATMUL_FUSION, QDQ_ELEMENTWISE_FUSION, DEQUANTIZE_GATHER_FUSION],
-        ),
-        # In this order within one round: what takes a bias along comes before what leaves none
-        # behind.
-        RuleDriver(
-            "function-fusions",
-            [
-                LAYER_NORMALIZATION_FUSION,
-                GELU_FUSION,
-                QUICK_GELU_FUSION,
-                HARD_SWISH_FUSION,
-                ATTENTION_FUSION,
-            ],
-        ),
-        RuleDriver(
-            "transformer-fusions",
-            [PACKED_ATTENTION_FUSION, BIAS_GELU_FUSION, SKIP_LAYER_NORMALIZATION_FUSION],
-        ),
-        RuleDriver(
-            "matmul-fusions",
-            [DYNAMIC_QUANTIZE_MATMUL_FUSION, MATMUL_SCALE_FUSION, MATMUL_BIAS_FUSION],
-        ),
-        RuleDriver("activation-fusions", [RESHAPE_PAIR_ELIMINATION, ACTIVATION_FUSION]),
-        RuleDriver("residual-fusions", [RESIDUAL_FUSION]),
+        RuleDriver("quantized-tables", [DEQUANTIZE_GATHER_FUSION]),
+        WEIGHT_DEQUANTIZATION,
         UNUSED_REMOVAL,
     ),
     TransformLevel.LAYOUT: (),

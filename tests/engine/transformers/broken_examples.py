@@ -255,7 +255,7 @@ def _changed_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
     for position in range(min(array.size, 8) if array.size > 1 else 0):
         for change in (1, -1):
             changed = array.copy()
-            changed.reshape(-1)[position] += array.dtype.type(change)
+            changed.reshape(-1)[position] += np.asarray(change).astype(array.dtype)
             yield changed
     if array.dtype.kind == "f":
         yield array * np.nan

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers.activation_fusion import ACTIVATION_FUSION
 from ortpkg.engine.transformers.batch_normalization_affine_fusion import (
     BATCH_NORMALIZATION_AFFINE_FUSION,
 )
@@ -18,11 +16,7 @@ from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
 )
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.transform_context import TransformContext
-from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType
 from tests.engine.transformers.transformation import (
-    EVERY_KERNEL,
     apply,
     assert_becomes,
     assert_unchanged,
@@ -32,7 +26,6 @@ NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
 AFFINE = RuleDriver("test", [CONV_AFFINE_FUSION])
 NORMALIZATION_AFFINE = RuleDriver("test", [BATCH_NORMALIZATION_AFFINE_FUSION])
 MATMUL_ADD = RuleDriver("test", [MATMUL_ADD_FUSION])
-ACTIVATION = RuleDriver("test", [ACTIVATION_FUSION])
 
 
 def weights(**shapes: tuple[int, ...]) -> dict[str, Any]:
@@ -189,116 +182,6 @@ def test_matmul_and_add_become_gemm(sum_: str) -> None:
 )
 def test_matmul_and_add_stay_apart(text: str) -> None:
     assert_unchanged(MATMUL_ADD, text, weights=weights(w=(3, 5)))
-
-
-@pytest.mark.parametrize(
-    ("activation", "attributes"),
-    [
-        ("Relu(a)", ""),
-        ("LeakyRelu <alpha = 0.5> (a)", ", activation_params = [0.5]"),
-        ("HardSigmoid <alpha = 0.5> (a)", ", activation_params = [0.5, 0.5]"),
-        ("Clip(a, low, high)", ", activation_params = [0.0, 6.0]"),
-    ],
-)
-def test_activation_moves_into_the_convolution(activation: str, attributes: str) -> None:
-    name = activation.split("(")[0].split(" ")[0]
-    assert_becomes(
-        ACTIVATION,
-        before=f"""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) <float low = {{0}}, float high = {{6}}>
-                   {{ a = Conv (x, w) y = {activation} }}""",
-        after=f"""g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
-                  {{ y = com.microsoft.FusedConv <activation = "{name}"{attributes}> (x, w) }}""",
-        weights=CONV,
-        context=EVERY_KERNEL,
-    )
-
-
-def test_residual_and_activation_move_into_the_convolution() -> None:
-    assert_becomes(
-        ACTIVATION,
-        before="""g (float[1, 2, 7, 7] x, float[1, 4, 5, 5] r) => (float[1, 4, 5, 5] y)
-                  { a = Conv (x, w) s1 = Add(r, a) y = Relu(s1) }""",
-        after="""g (float[1, 2, 7, 7] x, float[1, 4, 5, 5] r) => (float[1, 4, 5, 5] y)
-                 { y = com.microsoft.FusedConv <activation = "Relu"> (x, w, "", r) }""",
-        weights=CONV,
-        context=EVERY_KERNEL,
-    )
-
-
-def test_activation_moves_into_gemm() -> None:
-    assert_becomes(
-        ACTIVATION,
-        before="""g (float[2, 3] x) => (float[2, 5] y)
-                  { a = Gemm <alpha = 2.0> (x, w) y = LeakyRelu <alpha = 0.5> (a) }""",
-        after="""g (float[2, 3] x) => (float[2, 5] y)
-             { y = com.microsoft.FusedGemm <alpha = 2.0, activation = "LeakyRelu", activation_alpha = 0.5> (x, w) }""",
-        weights=weights(w=(3, 5)),
-        context=EVERY_KERNEL,
-    )
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        (
-            "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y, float[1, 4, 5, 5] a) { a = Conv (x,"
-            " w) y = Relu(a) }"
-        ),
-        (
-            "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) b1 = Relu(a) y ="
-            " Add(a, b1) }"
-        ),
-        (
-            "g (float[1, 2, 7, 7] x, float h) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y ="
-            " Clip(a, h) }"
-        ),
-        """g (float[1, 2, 7, 7] x, float[4, 1, 1] r) => (float[1, 4, 5, 5] y)
-           { a = Conv (x, w) s1 = Add(a, r) y = Relu(s1) }""",
-    ],
-    ids=[
-        "convolution is an output",
-        "convolution is used twice",
-        "bound is not constant",
-        "residual broadcasts",
-    ],
-)
-def test_activation_stays(text: str) -> None:
-    assert_unchanged(ACTIVATION, text, weights=CONV, context=EVERY_KERNEL)
-
-
-def test_activation_stays_where_the_provider_has_no_fused_kernel() -> None:
-    asked: list[tuple[str, Mapping[str, ElementType]]] = []
-
-    def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
-        asked.append((node.op_type, types))
-        return False
-
-    assert_unchanged(
-        ACTIVATION,
-        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Relu(a) }",
-        weights=CONV,
-        context=TransformContext(kernel_exists=kernel_exists),
-    )
-
-    assert asked == [("FusedConv", {"T": ElementType.FLOAT})]
-
-
-def test_nodes_of_different_providers_are_not_fused() -> None:
-    def assign(graph: Graph) -> None:
-        for node, provider in zip(
-            graph.nodes, ["AExecutionProvider", "BExecutionProvider"], strict=True
-        ):
-            graph.assign(node, provider)
-
-    graph = apply(
-        ACTIVATION,
-        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv (x, w) y = Relu(a) }",
-        weights=CONV,
-        context=EVERY_KERNEL,
-        prepare=assign,
-    )
-
-    assert len(graph) == 2
 
 
 # --- batch normalization and what scales it -------------------------------------------------------

@@ -11,9 +11,6 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
-from onnx.reference.ops.op_conv import Conv
-from onnx.reference.ops.op_gemm import Gemm_7
 
 from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext
 from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
@@ -30,69 +27,8 @@ from ortpkg.shapes.inference import infer_types
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
 _RANDOM_SEED = 7
-#: A provider that has every kernel, also those that only fusions need.
+#: A provider that has every kernel.
 EVERY_KERNEL = TransformContext(kernel_exists=lambda _node, _types: True)
-_ACTIVATIONS: dict[str, Callable[..., Any]] = {
-    "Relu": lambda x: np.maximum(x, 0),
-    "Tanh": np.tanh,
-    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
-    "HardSigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
-    "Clip": np.clip,
-    "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-    "QuickGelu": lambda x, alpha: x / (1 + np.exp(-alpha * x)),
-}
-
-
-class FusedConv(OpRun):  # type: ignore[misc]
-    """com.microsoft's FusedConv, from ONNX's Conv."""
-
-    op_domain = "com.microsoft"
-
-    def _run(
-        self,
-        x: Any,
-        w: Any,
-        b: Any = None,
-        z: Any = None,
-        activation: Any = None,
-        activation_params: Any = None,
-        **kw: Any,
-    ) -> Any:
-        names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-        defaults = {"auto_pad": "NOTSET", "group": 1}
-        values = {
-            name: kw.get(name) if kw.get(name) is not None else defaults.get(name) for name in names
-        }
-        (y,) = Conv._run(self, x, w, b, **values)
-        y = y if z is None else y + z
-        if activation is None:
-            return (y,)
-        return (_ACTIVATIONS[activation](y, *(activation_params or ())).astype(x.dtype),)
-
-
-class FusedGemm(OpRun):  # type: ignore[misc]
-    """com.microsoft's FusedGemm, from ONNX's Gemm."""
-
-    op_domain = "com.microsoft"
-
-    def _run(
-        self,
-        a: Any,
-        b: Any,
-        c: Any = None,
-        activation: Any = None,
-        activation_alpha: Any = None,
-        **kw: Any,
-    ) -> Any:
-        names = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-        values = {
-            name: kw.get(name) if kw.get(name) is not None else default
-            for name, default in names.items()
-        }
-        (y,) = Gemm_7._run(self, a, b, c, **values)
-        parameters = () if activation_alpha is None else (activation_alpha,)
-        return (_ACTIVATIONS[activation](y, *parameters).astype(a.dtype),)
 
 
 class Cleaned:
@@ -114,23 +50,6 @@ class Cleaned:
         return own + UNUSED_REMOVAL.apply(graph, context)
 
 
-#: What stands in for operators of com.microsoft where the reference implementation has none: the
-#: kernels themselves.
-_ON_REFERENCE = frozenset({"FusedConv", "FusedGemm"})
-
-
-def needs_engine(proto: onnx.ModelProto) -> bool:
-    return any(
-        (node.domain == "com.microsoft" and node.op_type not in _ON_REFERENCE)
-        or node.op_type in _OF_ONNXRUNTIME
-        for node in proto.graph.node
-    )
-
-
-#: Operators that onnxruntime adds to ONNX's own domain.
-_OF_ONNXRUNTIME = frozenset({"SimplifiedLayerNormalization"})
-
-
 def run_engine(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
     """Runs a model as it is: no transformer touches it."""
     options = SessionOptions(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
@@ -138,17 +57,11 @@ def run_engine(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
     return outputs
 
 
-def run(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
-    return run_engine(proto, feeds) if needs_engine(proto) else run_reference(proto, feeds)
-
-
 def run_reference(proto: onnx.ModelProto, feeds: dict[str, Any]) -> list[Any]:
     # Models here divide by zero on purpose, and the evaluator pads integers with NaN for MaxPool,
     # by no elements.
     with np.errstate(divide="ignore", invalid="ignore"):
-        outputs: list[Any] = ReferenceEvaluator(proto, new_ops=[FusedConv, FusedGemm]).run(
-            None, feeds
-        )
+        outputs: list[Any] = ReferenceEvaluator(proto).run(None, feeds)
     return outputs
 
 
@@ -243,7 +156,9 @@ def apply(
     verify_graph(model.graph)
     after = to_model_proto(model)
     feeds = feeds_for(before)
-    for expected, actual in zip(run(before, feeds), run(after, feeds), strict=True):
+    for expected, actual in zip(
+        run_reference(before, feeds), run_reference(after, feeds), strict=True
+    ):
         assert np.asarray(actual).dtype == np.asarray(expected).dtype
         if (
             np.asarray(actual).dtype.kind in "iu"

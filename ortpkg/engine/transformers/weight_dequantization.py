@@ -1,0 +1,33 @@
+"""Dequantizes 8-bit weights once, instead of in each run.
+
+Only for nodes of the numpy engine: other providers have products of quantized values, and look for
+these nodes before. Weights of fewer bits stay as they are, as their floats would take too much
+memory; so do those of a model that is going to be written.
+"""
+
+from __future__ import annotations
+
+from ortpkg.engine.transformers.constant_folding import fold_nodes
+from ortpkg.engine.transformers.rewriting import tensor_type
+from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import PACKED_BITS
+
+#: A float32 for each byte.
+_LARGEST_GROWTH = 4
+
+
+def _run(graph: Graph, context: TransformContext) -> int:
+    if context.only_portable:
+        return 0
+
+    def folds(node: Node) -> bool:
+        if node.op_type != "DequantizeLinear":
+            return False
+        weight = tensor_type(graph, node.inputs[0])
+        return weight is not None and weight.element_type not in PACKED_BITS
+
+    return fold_nodes(graph, context, folds, _LARGEST_GROWTH)
+
+
+WEIGHT_DEQUANTIZATION = GraphPass(name="weight-dequantization", run=_run)
