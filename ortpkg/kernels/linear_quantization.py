@@ -16,8 +16,6 @@ from ortpkg.kernels.cast import converted
 from ortpkg.kernels.op_kernel import Tensor
 
 _FLOAT32 = np.dtype(np.float32)
-#: Elements per block: what stays in cache, as float32.
-_BLOCK = 1 << 16
 _SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
     numpy_dtype(ElementType.UINT4): (0, 15),
     numpy_dtype(ElementType.INT4): (-8, 7),
@@ -81,7 +79,7 @@ def quantization_nbytes(out: Tensor, x: Tensor, scale: Tensor) -> int:
     """The most that :func:`quantize_into` takes beside ``out``."""
     is_float = x.dtype == scale.dtype == _FLOAT32
     if is_float and out.dtype.itemsize <= np.dtype(np.int16).itemsize and out.dtype.kind in "iu":
-        return 0 if scale.size == 1 and x.size > _BLOCK else x.size * _FLOAT32.itemsize
+        return x.size * _FLOAT32.itemsize
     divided = 0 if x.dtype == scale.dtype else scale.itemsize
     return x.size * (divided + scale.itemsize + 3 * _FLOAT32.itemsize)
 
@@ -101,15 +99,8 @@ def quantize_into(
 
     The division is in ``scale``'s type. NaN becomes the least integer.
     """
-    limits = integer_range(out.dtype)
-    is_whole = (
-        out.dtype not in _SUB_BYTE_RANGES and out.dtype.itemsize <= np.dtype(np.int16).itemsize
-    )
-    if limits is not None and x.dtype == scale.dtype == _FLOAT32 and is_whole:
-        _quantize_floats(out, x, scale, zero_point, limits)
-        return
     divided = np.asarray(np.divide(x.astype(scale.dtype, copy=False), scale))
-    if limits is None:
+    if integer_range(out.dtype) is None:
         shifted = (
             divided
             if zero_point is None
@@ -118,38 +109,6 @@ def quantize_into(
         np.copyto(out, converted(shifted, out.dtype, saturate=saturate), casting="unsafe")
         return
     round_into(out, divided, zero_point)
-
-
-def _quantize_floats(
-    out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, limits: tuple[int, int]
-) -> None:
-    """float32 to whole-byte integers in scratch, by blocks with one scale and zero point."""
-    point = None if zero_point is None else zero_point.astype(_FLOAT32)
-    low, high = np.float32(limits[0]), np.float32(limits[1])
-
-    def quantize(target: Tensor, values: Tensor) -> None:
-        work = np.asarray(np.divide(values, scale))
-        np.rint(work, out=work)
-        if point is not None:
-            np.add(work, point, out=work)
-        # fmax replaces NaN, whose conversion is undefined
-        np.fmin(np.fmax(work, low, out=work), high, out=work)
-        np.copyto(target, work, casting="unsafe")
-
-    is_flat = (
-        x.flags.c_contiguous
-        and out.flags.c_contiguous
-        and scale.size == 1
-        and (point is None or point.size == 1)
-    )
-    if not is_flat:
-        quantize(out, x)
-        return
-    scale, point = scale.reshape(()), point if point is None else point.reshape(())
-    values, targets = x.reshape(-1), out.reshape(-1)
-    for start in range(0, values.size, _BLOCK):
-        place = slice(start, start + _BLOCK)
-        quantize(targets[place], values[place])
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
