@@ -29,7 +29,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSteps:
-    """What happens between the two products.
+    """Steps between the two products.
 
     Attributes:
         scale: of the scores; its square root goes to each factor where every step rounds to a
@@ -53,7 +53,7 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
 
 
 def attention_nbytes(query: Tensor, key: Tensor, value: Tensor, bias_count: int = 0) -> int:
-    """What attention takes beside its output: scores, wide factors and result, and a bias.
+    """Return the bytes that attention takes besides its output: scores, wide factors, a bias.
 
     ``bias_count``: of the bias's elements; it is a sum of two, one made of truth values.
     """
@@ -79,7 +79,7 @@ def attend(
     out: Tensor,
     capture: Tensor | None = None,
 ) -> None:
-    """``out = softmax(query · keyᵀ + bias) · value``.
+    """Compute ``out = softmax(query · keyᵀ + bias) · value``.
 
     Args:
         query: (batch, heads, length, size); key: (batch, shared heads, total, size); value: like
@@ -255,7 +255,7 @@ def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def copied_output(context: OpKernelContext, index: int, x: Tensor) -> Tensor:
-    """``x`` as an output of its own."""
+    """Copy ``x`` to an output."""
     out = context.output(index, x.shape, x.dtype)
     np.copyto(out, x)
     return out
@@ -297,7 +297,7 @@ class _Attributes:
         )
 
     def steps(self, dtype: np.dtype[Any], size: int) -> ScoreSteps:
-        """What to do with scores between keys of ``size`` features, computed in ``dtype``."""
+        """Return the steps for keys of ``size`` features that are computed in ``dtype``."""
         softmax = (
             dtype
             if self.softmax_precision is None
@@ -312,7 +312,7 @@ class _Attributes:
         )
 
     def hidden_count(self, length: int, total: int, batches: int) -> int:
-        """How many elements a bias has that hides keys by their place."""
+        """Return the number of elements of the bias that hides keys by their position."""
         hides = self.causal or self.before >= 0 or self.after >= 0 or batches > 1
         return batches * length * total if hides else 0
 

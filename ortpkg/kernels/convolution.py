@@ -29,7 +29,7 @@ PANEL_NBYTES = 1 << 20
 def check_conv_shapes(
     x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None
 ) -> None:
-    """ValueError where input, weight, groups and bias of a convolution do not fit each other."""
+    """Raise ValueError if input, weight, groups and bias of a convolution do not fit together."""
     if len(x) < 3 or len(w) != len(x):
         raise ValueError(
             f"an input of shape {x} and a weight of shape {w} are not (N, C, D1, ...) and (M,"
@@ -59,9 +59,10 @@ def convolve(
     if out.size == 0:
         return
     channels, per_row, rows = weight.shape[1], element_count(windows.output[1:]), windows.output[0]
-    matrices = weight.reshape(group, weight.shape[0] // group, -1)
+    depth = element_count(weight.shape[1:])
+    matrices = weight.reshape(group, weight.shape[0] // group, depth)
     sums = out.reshape(out.shape[0], group, matrices.shape[1], rows * per_row)
-    row_nbytes = max(matrices.shape[2] * per_row * weight.itemsize, 1)
+    row_nbytes = max(depth * per_row * weight.itemsize, 1)
     step = min(max(PANEL_NBYTES // row_nbytes, 1), rows)
     together = max(PANEL_NBYTES // (row_nbytes * step), 1)
     for image, first in grid(range(x.shape[0]), range(0, group, together)):
@@ -73,7 +74,7 @@ def convolve(
             stop = min(start + step, rows)
             positions = slice(start * per_row, stop * per_row)
             columns = window_view(padded, windows, start, stop)
-            columns = columns.reshape(groups.stop - groups.start, matrices.shape[2], -1)
+            columns = columns.reshape(groups.stop - groups.start, depth, (stop - start) * per_row)
             matmul(matrices[groups], columns, out=sums[image, groups, :, positions])
 
 

@@ -21,7 +21,7 @@ _SCORES_NBYTES = 1 << 19
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedScores:
-    """What turns products into weights.
+    """Steps from products to weights.
 
     Attributes:
         scale: of the scores.
@@ -64,7 +64,7 @@ class CachedSequence:
 
 
 def _stretch(shared: int, group: int, length: int, total: int, itemsize: int) -> tuple[int, int]:
-    """How many shared heads and how many rows of their queries go at a time."""
+    """Return the number of shared heads, and of rows of their queries, of one stretch."""
     rows = min(max(_SCORES_NBYTES // max(group * total * itemsize, 1), 1), max(length, 1))
     return min(max(_SCORES_NBYTES // max(group * rows * total * itemsize, 1), 1), shared), rows
 
@@ -84,7 +84,7 @@ def attend_grouped(
     dtype: np.dtype[Any],
     check_cancelled: Callable[[], None],
 ) -> None:
-    """``out = softmax(query · keyᵀ · scale + bias) · value`` per sequence, in ``dtype``."""
+    """Compute ``softmax(query · keyᵀ · scale + bias) · value`` of each sequence in ``dtype``."""
     stretches = []
     for sequence in sequences:
         heads, length = sequence.query.shape[:2]

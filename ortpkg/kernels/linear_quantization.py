@@ -68,7 +68,7 @@ def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int
 
 
 def spread_nbytes(shape: tuple[int, ...], scale: Tensor, zero_point: Tensor | None) -> int:
-    """What scales and zero points of blocks take once they are spread, with their copies."""
+    """Return the bytes of scales and zero points of blocks, spread to ``shape``, with copies."""
     of_scale = 2 * max(scale.itemsize, _FLOAT32.itemsize)
     of_point = 0 if zero_point is None else 2 * zero_point.itemsize + _FLOAT32.itemsize
     per_element = of_scale + of_point
@@ -76,7 +76,7 @@ def spread_nbytes(shape: tuple[int, ...], scale: Tensor, zero_point: Tensor | No
 
 
 def quantization_nbytes(out: Tensor, x: Tensor, scale: Tensor) -> int:
-    """The most that :func:`quantize_into` takes beside ``out``."""
+    """Return the most bytes that :func:`quantize_into` takes besides ``out``."""
     is_float = x.dtype == scale.dtype == _FLOAT32
     if is_float and out.dtype.itemsize <= np.dtype(np.int16).itemsize and out.dtype.kind in "iu":
         return x.size * _FLOAT32.itemsize
@@ -85,7 +85,7 @@ def quantization_nbytes(out: Tensor, x: Tensor, scale: Tensor) -> int:
 
 
 def dequantization_nbytes(out: Tensor, x: Tensor) -> int:
-    """The most that :func:`dequantize_into` takes beside ``out``."""
+    """Return the most bytes that :func:`dequantize_into` takes besides ``out``."""
     work = 0 if out.dtype == _FLOAT32 else _FLOAT32.itemsize
     is_long = x.dtype.kind in "iu" and x.dtype.itemsize >= np.dtype(np.int32).itemsize
     read = 2 * np.dtype(np.int64).itemsize if is_long else _FLOAT32.itemsize

@@ -19,7 +19,7 @@ _MOST_PRODUCTS_WITHOUT_BLAS = 1 << 27
 
 
 def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` by numpy's rules for stacks and vectors.
+    """Compute ``out = a @ b`` by numpy's rules for stacks and vectors.
 
     Rows times one matrix are a single product.
     """
@@ -37,7 +37,7 @@ def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 
 def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b``; a large product in parts, between which the run may end."""
+    """Compute ``out = a @ b``; a large product in parts, between which the run may end."""
     if not out.size:  # of however many matrices without elements
         return
     most = _MOST_PRODUCTS_AT_ONCE if a.dtype.kind in "fc" else _MOST_PRODUCTS_WITHOUT_BLAS

@@ -54,7 +54,7 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
 
 
 def _counts(windows: Windows, spatial: tuple[int, ...]) -> Tensor:
-    """How many elements of the input each window averages, (*output)."""
+    """Return the number of input elements that each window averages, (*output)."""
     total = np.ones((), _FLOAT32)
     for axis, size in enumerate(spatial):
         counts = np.zeros(windows.output[axis], _FLOAT32)

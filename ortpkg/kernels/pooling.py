@@ -171,7 +171,7 @@ def _max_pool_with_indices(
 def _counts(
     windows: Windows, spatial: tuple[int, ...], include_pad: bool, dtype: np.dtype[Any]
 ) -> Tensor:
-    """How many elements each window averages; ``include_pad`` counts padding."""
+    """Return the number of elements that each window averages; ``include_pad`` counts padding."""
     total = np.ones((), dtype)
     for axis, size in enumerate(spatial):
         first, last = (windows.before[axis], windows.after[axis]) if include_pad else (0, 0)

@@ -77,7 +77,7 @@ class _Weights:
 def _check_scratch(
     context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]
 ) -> None:
-    """Of the weights, the scratch, and the sums as they are added and as they are returned."""
+    """Ask for the memory of centred weights, padded images, windows, and sums in two types."""
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)
     context.check_allocation(
         _WEIGHT_NBYTES * w.size

@@ -60,7 +60,7 @@ def _check_shapes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """What tells RNN, GRU and LSTM apart: gates, states, activations, how steps are made."""
+    """Traits of RNN, GRU or LSTM: gates, states, activations, and the maker of their steps."""
 
     gates: int
     n_states: int

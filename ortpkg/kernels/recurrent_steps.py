@@ -51,7 +51,7 @@ class Direction:
         return np.asarray(hidden @ self.recurrence)
 
     def clipped(self, gates: Tensor) -> Tensor:
-        """``gates`` within the bound, in place."""
+        """Clip ``gates`` to the bound in place, and return them."""
         if self.clip is not None:
             np.clip(gates, -self.clip, self.clip, out=gates)
         return gates

@@ -120,7 +120,7 @@ class WindowAttributes:
         return _windows(self, spatial, kernel)
 
     def find_windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
-        """What :meth:`windows` remembers the results of."""
+        """Compute what :meth:`windows` returns, without remembering it."""
         rank = len(spatial)
         kernel, strides, dilations = self.lists(rank, kernel)
         before, after, output = [], [], []

@@ -92,7 +92,7 @@ def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
 
 
 def _step_nbytes(length: int) -> int:
-    """What a step over rows of that length takes; of usual ones it stays in cache."""
+    """Return the bytes of a step over rows of this length; 0 where one block holds a row."""
     return 0 if length <= BLOCK else length * _MOST_STEP_NBYTES
 
 

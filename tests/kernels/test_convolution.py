@@ -148,6 +148,12 @@ def test_fused_convolution_adds_the_residual_before_the_activation() -> None:
     np.testing.assert_allclose(result, np.maximum(plain, 0), rtol=1e-4, atol=1e-5)
 
 
+def test_no_channels_give_the_bias() -> None:
+    bias = normal(4)
+    out = run_op("Conv", normal(1, 0, 5, 5), normal(4, 0, 3, 3), bias)
+    np.testing.assert_array_equal(out, np.broadcast_to(bias[:, None, None], (1, 4, 3, 3)))
+
+
 def test_empty_batch_gives_an_empty_output() -> None:
     assert run_op("Conv", normal(0, 3, 5, 5), normal(4, 3, 3, 3)).shape == (0, 4, 3, 3)
 

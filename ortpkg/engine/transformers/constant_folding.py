@@ -61,7 +61,7 @@ def fold_nodes(
 
 
 def _budget(graph: Graph) -> float:
-    """How much more folding may make: constants, and their copies, keep to the memory limit."""
+    """Return the bytes that folding may still make, so that constants keep to the memory limit."""
     control = load_control()
     if control is None or control.memory_limit_nbytes is None:
         return inf
