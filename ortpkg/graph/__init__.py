@@ -1,4 +1,4 @@
-"""The in-memory graph of a model, and ONNX files to it and from it.
+"""The in-memory graph of a model, and ONNX files as its source and its result.
 
 Inputs and outputs of a model can be read without its weights.
 

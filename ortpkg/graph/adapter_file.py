@@ -40,7 +40,7 @@ _TYPES = frozenset(range(1, 21)) - {int(ElementType.STRING)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterFile:
-    """What an adapter's file holds; the arrays are read-only where they were read from a file."""
+    """The content of an adapter file; arrays are read-only if they were read from a file."""
 
     parameters: Mapping[str, Tensor]
     element_types: Mapping[str, ElementType]
@@ -53,9 +53,10 @@ class AdapterFile:
 
 
 def write_adapter(adapter: AdapterFile, path: Path) -> None:
-    """Writes the file, replacing one that is there in one step.
+    """Write the file, replacing an existing one in one step.
 
-    ModelFileError where that is not possible.
+    Raises:
+        ModelFileError: if that is not possible.
     """
     content = _serialized(adapter)
     write_model_file(path, lambda file: file.write(content))
@@ -86,7 +87,7 @@ def _serialized(adapter: AdapterFile) -> bytes:
 
 
 def _begin_table(made: bytearray) -> int:
-    """Appends the vtable and an empty table; the table's position."""
+    """Append the vtable and an empty table, and return the table's position."""
     vtable = _append(made, _VTABLE)
     return _append(made, struct.pack("<i", len(made) - vtable) + bytes(_TABLE_NBYTES - 4))
 
@@ -98,14 +99,14 @@ def _append(made: bytearray, content: bytes) -> int:
 
 
 def _append_vector(made: bytearray, slot: int, content: bytes, count: int) -> None:
-    """A vector whose elements begin at a multiple of eight bytes."""
+    """Append a vector whose elements begin at a multiple of eight bytes."""
     made += bytes(-(len(made) + 4) % _ALIGNMENT)
     _point(made, slot)
     _append(made, struct.pack("<I", count) + content)
 
 
 def _point(made: bytearray, slot: int) -> None:
-    """Lets the offset at ``slot`` point to what comes next."""
+    """Make the offset at ``slot`` point to the current end, where the next data goes."""
     struct.pack_into("<I", made, slot, len(made) - slot)
 
 
@@ -113,9 +114,10 @@ def _point(made: bytearray, slot: int) -> None:
 
 
 def read_adapter(path: Path) -> AdapterFile:
-    """Reads the file; its tensors stay mapped.
+    """Read the file; its tensors stay mapped.
 
-    Raises AdapterFileError where there is none, and for a file that is no adapter, or is damaged.
+    Raises:
+        AdapterFileError: if there is no such file, or it is no adapter or damaged.
     """
     try:
         # Looked at before it is opened: opening a pipe would wait for ever.
@@ -140,16 +142,16 @@ def read_adapter(path: Path) -> AdapterFile:
 
 
 class _Reader:
-    """One file.
+    """Reads one file.
 
-    Positions are checked where they are followed: struct and numpy refuse what lies outside.
+    Positions are checked where they are followed: struct and numpy refuse any outside the file.
     """
 
     def __init__(self, content: mmap.mmap) -> None:
         self._content = content
 
     def read(self) -> AdapterFile:
-        """The whole file; ValueError, or what struct raises, says what is damaged."""
+        """Return the whole file; ValueError or struct.error describes any damage."""
         (root,) = struct.unpack_from("<I", self._content, 0)
         if self._content[4:8] != _IDENTIFIER:
             raise ValueError("the identifier TORT is missing")
@@ -192,7 +194,7 @@ class _Reader:
         return name, flat.reshape(shape), ElementType(number)
 
     def _vector(self, table: int, field: int, *, most: int) -> tuple[int, int]:
-        """(position of the first element, count); (0, 0) where the field is left out."""
+        """Return (position of the first element, count); (0, 0) if the field is left out."""
         slot = self._field(table, field)
         if slot is None:
             return 0, 0

@@ -1,14 +1,14 @@
-"""Attributes that no provider can compute with: one check, one sentence, for all of them.
+"""Checks of attributes that no provider can compute with, with one message for all providers.
 
-Three functions, by what is known when:
+Three functions differ in the knowledge that they need:
 
-- :func:`attribute_problems` looks at the attributes alone. Reading a model asks it of every node,
-  so nobody behind the reader meets a group of 0, a negative pad or an auto_pad that does not exist.
-- :func:`verify_fits` holds attributes against shapes. A session asks it once types are inferred,
-  before any provider is asked what it claims.
-- :func:`open_question` names what neither could judge, since a shape is not known before a run. The
-  embedded kernels look then. A provider that would not look leaves such a node: it takes the text
-  for its reason in ``get_capability``.
+- :func:`attribute_problems` looks at the attributes alone. The reader calls it for every node, so
+  later stages never meet a group of 0, a negative pad or an auto_pad that does not exist.
+- :func:`verify_fits` checks attributes against shapes. A session calls it once types are inferred,
+  before any provider claims nodes.
+- :func:`open_question` describes a question that neither could decide, since a shape is unknown
+  before a run. The embedded kernels check it then. A provider that would not check leaves such a
+  node, with that text as its reason in ``get_capability``.
 
 The operators here are those that more than one provider computes.
 """
@@ -148,10 +148,10 @@ _PER_CHANNEL = range(1, 5)
 
 
 def attribute_problems(node: Node) -> Iterator[str]:
-    """Return what is wrong with a node's attributes, whatever its inputs are.
+    """Yield the problems of a node's attributes, independent of its inputs.
 
-    Each is a sentence without its subject, the node. Attributes of another kind than their operator
-    defines are let be.
+    Each is a sentence without its subject, the node. Attributes of another kind than the operator
+    defines are not checked.
     """
     operator = (node.domain, node.op_type)
     for name, lower_bound in _LEAST.get(operator, {}).items():
@@ -188,7 +188,7 @@ def attribute_problems(node: Node) -> Iterator[str]:
 
 
 def _pool_misfits(node: Node) -> Iterator[str]:
-    """Yield what is wrong with the lists that describe the n-grams of TfIdfVectorizer."""
+    """Yield the problems of the lists that describe the n-grams of TfIdfVectorizer."""
     pool = _integers(node, "pool_int64s") or _list(node, "pool_strings", "STRINGS")
     starts, columns = (_integers(node, name) for name in ("ngram_counts", "ngram_indexes"))
     ends = (*starts[1:], len(pool))
@@ -211,9 +211,9 @@ def _pool_misfits(node: Node) -> Iterator[str]:
 
 
 def fit_problem(graph: Graph, node: Node) -> str:
-    """Return what of a node's attributes does not fit the shapes of its inputs, as far as known.
+    """Return the problem of a node's attributes with the shapes of its inputs, as far as known.
 
-    A sentence without its subject, the node; "" where nothing is wrong.
+    It is a sentence without its subject, the node; "" if there is no problem.
     """
     if (node.domain, node.op_type) in _WINDOWED:
         return next(_window_misfits(graph, node), "")
@@ -238,9 +238,9 @@ def fit_problem(graph: Graph, node: Node) -> str:
 
 
 def verify_fits(graph: Graph) -> None:
-    """Raises InvalidGraphError for a node whose attributes do not fit the shapes of its inputs.
+    """Raise InvalidGraphError for a node whose attributes do not fit the shapes of its inputs.
 
-    Sub-graphs are included. What is not known yet, kernels ask in a run.
+    Sub-graphs are included. Kernels check in a run what is unknown before it.
     """
     for current in all_graphs(graph):
         for node in current.nodes:
@@ -250,9 +250,9 @@ def verify_fits(graph: Graph) -> None:
 
 
 def open_question(graph: Graph, node: Node) -> str:
-    """Return why a run alone can say whether a node's attributes fit its inputs; "" where not.
+    """Return the reason that only a run shows if a node's attributes fit its inputs; "" for none.
 
-    A clause that a provider may give as its reason to leave the node.
+    It is a clause that a provider may give as its reason to leave the node.
     """
     operator = (node.domain, node.op_type)
     if operator not in _WINDOWED:
@@ -271,7 +271,7 @@ def open_question(graph: Graph, node: Node) -> str:
 
 
 def _window_rank(node: Node) -> int | None:
-    """Return the number of spatial axes by the first list that is there; None without any."""
+    """Return the number of spatial axes by the first list that exists; None without any."""
     for name, (per_axis, _) in _WINDOW_LISTS.items():
         numbers = _integers(node, name)
         if numbers:
@@ -330,7 +330,7 @@ def _resize_misfit(graph: Graph, node: Node) -> str:
 
 
 def _several_numbers(graph: Graph, node: Node) -> str:
-    """Return what is wrong with an input that is to hold one number."""
+    """Return the problem of an input that has to contain one number."""
     for slot, name in _ONE_NUMBER.get(node.op_type, {}).items():
         shape = _shape(graph, node, slot)
         if shape and any(isinstance(size, int) and size != 1 for size in shape):
@@ -339,7 +339,7 @@ def _several_numbers(graph: Graph, node: Node) -> str:
 
 
 def _channel_misfit(graph: Graph, node: Node) -> str:
-    """Return what is wrong with parameters that are to hold a number for each channel."""
+    """Return the problem of parameters that have to contain a number for each channel."""
     data = _shape(graph, node, 0)
     channels = {} if not data or len(data) < 2 else {"its channels": data[1]}
     for slot in _PER_CHANNEL:
@@ -357,7 +357,7 @@ def _channel_misfit(graph: Graph, node: Node) -> str:
 
 
 def _ratio_misfit(graph: Graph, node: Node) -> str:
-    """Return what is wrong with a constant ratio, even though inference does not use it."""
+    """Return the problem of a constant ratio, even though inference does not use it."""
     ratio = graph.constant(node.inputs[_RATIO]) if len(node.inputs) > _RATIO else None
     if ratio is None or ratio.shape or 0 <= (number := float(ratio.numpy())) < 1:
         return ""

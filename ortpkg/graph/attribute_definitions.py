@@ -1,4 +1,4 @@
-"""Attributes of ONNX's operators, by opset: which of a node's are defined, and since when.
+"""Attributes of ONNX's operators by opset: the defined ones, and the first opset of each.
 
 Source: onnx.defs.
 """
@@ -16,9 +16,9 @@ _INTERNAL = "__"
 
 
 def undefined_attributes(operator: OnnxOperator, names: Iterable[str]) -> Iterator[str]:
-    """Return those of ``names`` that the operator does not have in its opset.
+    """Return the ``names`` that the operator does not have in its opset.
 
-    None of an operator that itself is not defined there.
+    None of them if the operator itself is not defined there.
     """
     schema = (
         None

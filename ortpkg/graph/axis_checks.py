@@ -1,7 +1,7 @@
-"""Axes that a tensor does not have, or that a node names twice: refused for every provider alike.
+"""Refuses axes that a tensor does not have, or that a node names twice, for every provider.
 
-Checked are attributes and constant inputs, against ranks that are known. What a run alone shows,
-the kernels ask.
+Attributes and constant inputs are checked against ranks that are known. Kernels check the rest in a
+run.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _WITH_AXIS: Mapping[str, int] = {
     "Split": 2,
     "TopK": 10,
 }
-#: Operators that name axes by an attribute, or since later versions by the input of that slot; None
-#: where no version takes an input for it.
+#: Operators that name axes by an attribute, or in later versions by the input of that slot; None if
+#: no version has such an input.
 _WITH_AXES: Mapping[str, int | None] = {
     "CenterCropPad": None,
     "Pad": 3,
@@ -47,9 +47,9 @@ _LEAST_RANK_OF_LRN = 3
 
 
 def axis_problem(graph: Graph, node: Node) -> str:
-    """Return what is wrong with a node's axes, as far as ranks are known; "" where nothing is.
+    """Return the problem of a node's axes, as far as ranks are known; "" if there is none.
 
-    A sentence without its subject, the node.
+    It is a sentence without its subject, the node.
     """
     rank = _rank(graph, node)
     if node.domain != ONNX_DOMAIN or rank is None:
@@ -88,7 +88,7 @@ def _order_misfit(node: Node, rank: int) -> str:
 
 
 def _axes(graph: Graph, node: Node, slot: int | None) -> tuple[int, ...]:
-    """Return the axes that an attribute or a constant states; () where a run alone has them."""
+    """Return the axes in an attribute or a constant; () if they are known only in a run."""
     attribute = node.attributes.get("axes")
     if attribute is not None:
         return tuple(attribute.value) if attribute.kind == "INTS" else ()

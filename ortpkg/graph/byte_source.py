@@ -1,9 +1,9 @@
-"""Bytes that a tensor's data lies in: a file, mapped on first use, or memory.
+"""Bytes of a tensor's data: a file, mapped on first use, or memory.
 
-It is read-only, and not copied where that is possible.
+They are read-only, and not copied if that is possible.
 
 A mapped file must not be overwritten while it is mapped: ortpkg itself replaces files by renaming
-    new ones over them.
+new ones over them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ class ByteSource(Protocol):
         """The length, in bytes."""
 
     def array(self, offset: int, nbytes: int, alignment: int = 1) -> ByteArray:
-        """Bytes [offset, offset + nbytes), read-only, at a multiple of ``alignment`` in memory.
-
-        The caller has checked the range against :attr:`nbytes`.
-        """
+        """Return bytes [offset, offset + nbytes), read-only, at a multiple of ``alignment``."""
         ...
 
 
@@ -57,7 +54,7 @@ class MemoryBytes:
 
 
 class _FileMapping(mmap.mmap):
-    """A file that is mapped for reading alone: what its pages hold can be read again."""
+    """A file that is mapped read-only: the content of its pages can be read again."""
 
 
 class MappedFile:
@@ -82,7 +79,7 @@ class MappedFile:
         if not path.is_file():
             raise ModelFileError(f"{quoted(path)} is not a regular file")
         self._nbytes = status.st_size
-        #: What the file system said of the file when it was opened.
+        #: State of the file when it was opened, according to the file system.
         self.stamp = FileStamp.of(status)
 
     @property
@@ -97,11 +94,11 @@ class MappedFile:
         return self._read(offset, nbytes)
 
     def mapping(self) -> memoryview:
-        """The whole file; empty for an empty one, which no system maps."""
+        """Return the whole file; empty for an empty one, which no system maps."""
         return memoryview(self._mapped()) if self._nbytes else memoryview(b"")
 
     def verify_length(self) -> None:
-        """Raises ModelFileError if the file became shorter since it was mapped: bytes are gone."""
+        """Raise ModelFileError if the file became shorter since it was mapped: bytes are gone."""
         if self._mapping is not None and self._mapping.size() < len(self._mapping):
             raise ModelFileError(
                 f"{quoted(self.path)} became shorter while the session was open; it had"
@@ -140,11 +137,11 @@ class MappedFile:
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:
-    """Lets go of the memory that pages of a mapped file take, those in which an array lies.
+    """Release the memory of those pages of a mapped file in which an array lies.
 
-    The array stays as it is: the system brings a page back where somebody reads it. Nothing happens
-    to an array that is not contiguous, or lies in other memory than a :class:`MappedFile`'s, and
-    where the system has no such call (Windows).
+    The array stays valid: the system reads a page again on the next access. Nothing happens if the
+    array is not contiguous or does not lie in a :class:`MappedFile`, or if the system has no such
+    call (Windows).
     """
     advice = getattr(mmap, "MADV_DONTNEED", None)
     base: Any = array

@@ -1,4 +1,4 @@
-"""Inputs and outputs as whoever declares them says: a session, a file, a package, a pipeline."""
+"""Inputs and outputs as a session, a file, a package or a pipeline declares them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class DeclaredValue(Protocol):
 
     @property
     def name(self) -> str:
-        """As the model declares it."""
+        """The name in the model."""
 
     @property
     def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
+        """The type in ONNX Runtime's notation, e.g. "tensor(float)"."""
 
     @property
     def shape(self) -> Sequence[int | str | None] | None:
-        """A number, a symbolic name or None per dimension; None where the rank is not known."""
+        """A number, a symbolic name or None per dimension; None if the rank is unknown."""
 
 
 def declared_element_type(text: str) -> ElementType | None:
-    """What a tensor of a type in ONNX Runtime's words has; None for what is no tensor."""
+    """Return the element type of a tensor type in ONNX Runtime's notation; None for other types."""
     name = text.removeprefix("tensor(").removesuffix(")").upper()
     is_tensor = text.startswith("tensor(") and name in ElementType.__members__
     return ElementType[name] or None if is_tensor else None  # UNDEFINED is 0

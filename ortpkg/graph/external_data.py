@@ -1,4 +1,4 @@
-"""External data of tensors: where it lies, confined to the folder that the model may read from.
+"""Locations of tensors' external data, confined to the folder that a model may read from.
 
 Source: onnx.proto, TensorProto.external_data; docs/ExternalData.md of ONNX.
 """
@@ -23,8 +23,7 @@ _LARGEST_OFFSET = 1 << 63
 class ExternalDataInfo:
     """The entries of a tensor's ``external_data``: a relative path, and the bytes of that file.
 
-    ``length`` is None where the tensor does not state one: the data then reaches to the end of what
-    it needs.
+    ``length`` is None if the tensor has none: the data is then as long as its type and shape need.
     """
 
     location: str
@@ -33,14 +32,15 @@ class ExternalDataInfo:
 
 
 def is_external(tensor: onnx.TensorProto) -> bool:
-    """Whether the tensor's data lies in another file."""
+    """Return True if the tensor's data lies in another file."""
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 
 def external_data_info(tensor: onnx.TensorProto) -> ExternalDataInfo:
-    """Reads a tensor's external entries.
+    """Read a tensor's external entries.
 
-    ModelFileError where they are incomplete or leave the folder.
+    Raises:
+        ModelFileError: if they are incomplete, or leave the folder.
     """
     where = f"tensor {quoted(tensor.name)}"
     entries = entries_of(tensor.external_data, f"the external data of {where}")
@@ -63,9 +63,10 @@ def _whole_number(text: str, key: str, where: str) -> int:
 
 
 def check_location(location: str, where: str) -> None:
-    """Refuses a location that is not a relative path inside the folder, on any operating system.
+    """Refuse a location that is not a relative path inside the folder, on any operating system.
 
-    Raises ModelFileError naming ``where``.
+    Raises:
+        ModelFileError: with ``where`` in its message.
     """
     windows = PureWindowsPath(location)
     if not location or "\0" in location:
@@ -82,16 +83,15 @@ def check_location(location: str, where: str) -> None:
 
 
 class ExternalDataFolder:
-    """The folder that external data is read from.
+    """The folder from which external data is read.
 
     Each file is opened once, and mapped on first use.
 
     Args:
-        folder: where locations begin.
+        folder: the folder that locations are relative to.
         model: the model's file; None for a model from memory.
-        with_own_links: whether links out of the folder are followed that belong to the current
-            user, beside those that :func:`~ortpkg.graph.linked_files.why_not_followed` always
-            follows.
+        with_own_links: True to follow also links out of the folder that belong to the current user,
+            beside those that :func:`~ortpkg.graph.linked_files.why_not_followed` always follows.
     """
 
     def __init__(
@@ -104,9 +104,11 @@ class ExternalDataFolder:
         self._lock = threading.Lock()
 
     def file(self, location: str, where: str) -> MappedFile:
-        """The file at a checked location.
+        """Return the file at a checked location.
 
-        ModelFileError naming ``where``: missing, or outside by a symbolic link.
+        Raises:
+            ModelFileError: with ``where`` in its message, if the file is missing, or a symbolic
+                link leads out of the folder.
         """
         with self._lock:
             if location not in self._files:

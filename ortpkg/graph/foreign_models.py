@@ -1,4 +1,4 @@
-"""Model files of other frameworks: told by name and first bytes, and how each becomes ONNX."""
+"""Recognizes model files of other frameworks by name and first bytes, with advice on each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PICKLE = (
 _WEB_PAGE = "a web page, no model: what was downloaded is the page that shows the file"
 _COMPILED = "compiled for one device: take the ONNX model that it was compiled from"
 
-#: Ending → what the file is, and what to do.
+#: Suffix → description of the file, with advice.
 _BY_SUFFIX = {
     ".pt": _PYTORCH,
     ".pth": _PYTORCH,
@@ -39,7 +39,7 @@ _BY_SUFFIX = {
     ".engine": _COMPILED,
     ".plan": _COMPILED,
 }
-#: Where they begin, and the bytes there → the same.
+#: (offset, bytes there, description of the file, with advice).
 _BY_BYTES = (
     (0, b"GGUF", _GGUF),
     (4, b"TFL3", _TENSORFLOW),
@@ -61,7 +61,7 @@ _MOST_NBYTES = 24
 
 
 def foreign_model(path: Path) -> str:
-    """Return what a file of another framework is and what to do about it; "" for any other file.
+    """Return a description of another framework's file, with advice; "" for any other file.
 
     A file that cannot be read is judged by its name alone.
     """

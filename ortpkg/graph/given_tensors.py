@@ -1,4 +1,4 @@
-"""Tensors that a session's caller gives in place of the model's, or of its data files'."""
+"""Tensors from the caller of a session, which replace those of the model or of its data files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenTensors:
-    """What the caller gives; none of it is copied.
+    """Tensors and files from the caller; none of them is copied.
 
     Attributes:
-        shared: name → tensor, in place of the initializer of that name, where the model has one.
-        external: name → tensor, in place of an initializer whose data lies in another file; each
-            must exist.
-        files: location → bytes of a file with external data. Where there are any, no file is read
-            from a disk.
+        shared: name → tensor, replacing the initializer of that name, if the model has one.
+        external: name → tensor, replacing an initializer whose data lies in another file; each must
+            exist.
+        files: location → bytes of a file with external data. If there are any, no file is read from
+            disk.
     """
 
     shared: Mapping[str, Array] = field(default_factory=dict)
@@ -36,32 +36,33 @@ class GivenTensors:
     files: Mapping[str, memoryview] = field(default_factory=dict)
 
     def initializer(self, tensor: onnx.TensorProto, name: str) -> ArrayInitializer | None:
-        """What stands for ``tensor`` of the main graph; None where nothing was given for it.
+        """Return the replacement of ``tensor`` of the main graph; None if there is none.
 
-        Raises ModelError where type or shape differ, or an external tensor was given for one that
-        is not.
+        Raises:
+            ModelError: if type or shape differ, or an external tensor replaces one that is not
+                external.
         """
-        given = self.external.get(tensor.name)
-        if given is not None and not is_external(tensor):
+        array = self.external.get(tensor.name)
+        if array is not None and not is_external(tensor):
             raise ModelError(
                 f"initializer {quoted(tensor.name)} has no external data, but an external one was"
                 " given"
             )
-        if given is None:
-            given = self.shared.get(tensor.name)
-        if given is None:
+        if array is None:
+            array = self.shared.get(tensor.name)
+        if array is None:
             return None
-        stated = f"{onnx.TensorProto.DataType.Name(tensor.data_type).lower()}{list(tensor.dims)}"
-        element_type = element_type_of(given.dtype)
-        if int(element_type) != tensor.data_type or given.shape != tuple(tensor.dims):
-            made = f"{element_type.name.lower()}{list(given.shape)}"
+        declared = f"{onnx.TensorProto.DataType.Name(tensor.data_type).lower()}{list(tensor.dims)}"
+        element_type = element_type_of(array.dtype)
+        if int(element_type) != tensor.data_type or array.shape != tuple(tensor.dims):
+            made = f"{element_type.name.lower()}{list(array.shape)}"
             raise ModelError(
-                f"initializer {quoted(tensor.name)} is {stated}, but {made} was given for it"
+                f"initializer {quoted(tensor.name)} is {declared}, but {made} was given for it"
             )
-        return ArrayInitializer(name, _read_only(given), element_type)
+        return ArrayInitializer(name, _read_only(array), element_type)
 
     def verify_external(self, initializers: Mapping[str, object]) -> None:
-        """Raises ModelError for an external tensor for which the main graph has no initializer."""
+        """Raise ModelError for an external tensor for which the main graph has no initializer."""
         for name in self.external:
             if name not in initializers:
                 raise ModelError(
@@ -71,7 +72,7 @@ class GivenTensors:
 
 
 class FilesInMemory:
-    """Files with external data that a caller gave, in place of an ``ExternalDataFolder``."""
+    """Files with external data from the caller, used instead of an ``ExternalDataFolder``."""
 
     def __init__(self, files: Mapping[str, memoryview]) -> None:
         self._files = {
@@ -79,13 +80,13 @@ class FilesInMemory:
         }
 
     def file(self, location: str, where: str) -> MemoryBytes:
-        """The file at a checked location. ModelNotFoundError naming ``where``."""
-        found = self._files.get(_normalized(location))
-        if found is None:
+        """Return the file at a checked location; ModelNotFoundError naming ``where`` if missing."""
+        content = self._files.get(_normalized(location))
+        if content is None:
             raise ModelNotFoundError(
                 f"{where} has its data in {quoted(location)}, which is not among the given files"
             )
-        return found
+        return content
 
 
 def _read_only(array: Array) -> Array:

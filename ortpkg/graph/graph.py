@@ -1,12 +1,12 @@
-"""The graph: nodes, named values, initializers, and use lists that only the mutators here change.
+"""The graph: nodes, named values, initializers, and use lists that only its methods change.
 
 Values are identified by name, as in ONNX; names are unique over a graph and the graphs around it.
 An empty name is an optional input or output that is left out. A node's sub-graphs (If, Loop, Scan)
-are attributes; what they take from the graph around them counts as a use by their node (an
-*implicit input*), so that no value dies too early.
+are attributes; values that they use from the graph around them count as used by their node (an
+*implicit input*), so that no value is freed too early.
 
-Mutable until it is planned. Reading is through the public attributes; writing only through the
-methods of :class:`Graph`, which keep ``producer_of`` and ``consumers_of`` right.
+A graph is mutable until it is planned. Read it through the public attributes, and change it only
+through the methods of :class:`Graph`, which keep ``producer_of`` and ``consumers_of`` right.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Node(OperatorCall):
     @property
     def subgraphs(self) -> dict[str, Graph]:
         """The graph attributes by name (GRAPHS attributes as ``name[i]``)."""
-        found: dict[str, Graph] = {}
+        graphs: dict[str, Graph] = {}
         for name, attribute in self.attributes.items():
             if attribute.kind == "GRAPH":
-                found[name] = attribute.value
+                graphs[name] = attribute.value
             elif attribute.kind == "GRAPHS":
-                found.update({f"{name}[{i}]": graph for i, graph in enumerate(attribute.value)})
-        return found
+                graphs.update({f"{name}[{i}]": graph for i, graph in enumerate(attribute.value)})
+        return graphs
 
 
 class Graph:
@@ -101,8 +101,8 @@ class Graph:
         self.quantization_annotations: dict[str, Mapping[str, str]] = {}
         # Dictionaries, not sets: they keep the order and find a name at once.
         self._inputs: dict[str, int] = {}
-        # A list while the names of outputs are exchanged one by one, a tuple again when somebody
-        # reads them.
+        # A list while the names of outputs are exchanged one by one, a tuple again at the next
+        # read.
         self._outputs: tuple[str, ...] | list[str] = ()
         self._output_slots: dict[str, list[int]] = {}
         self._nodes: dict[int, Node] = {}
@@ -116,12 +116,12 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names in order, those of initializers that a caller may override included."""
+        """Names in order, including those of initializers that a caller may override."""
         return tuple(self._inputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names in order."""
+        """Names of the graph's outputs, in order."""
         if isinstance(self._outputs, list):
             self._outputs = tuple(self._outputs)
         return self._outputs
@@ -136,70 +136,70 @@ class Graph:
         return len(self._nodes)
 
     def node(self, index: int) -> Node:
-        """The node with that index; KeyError where it was removed or never was."""
+        """Return the node with that index; KeyError if it was removed or never existed."""
         return self._nodes[index]
 
     def has_node(self, index: int) -> bool:
-        """Whether a node of that index is there: it was added, and not removed."""
+        """Return True if a node with that index was added and not removed."""
         return index in self._nodes
 
     def position_of(self, node: Node) -> int:
-        """Where the node stands among the others when nothing else decides.
+        """Return the position by which nodes are ordered when nothing else decides.
 
-        A removed node's position stays known.
+        The position of a removed node stays known.
         """
         return self._positions.get(node.index, node.index)
 
     def producer_of(self, value: str) -> Node | None:
-        """The node of this graph that makes ``value``.
+        """Return the node of this graph that makes ``value``.
 
         None for inputs, initializers and outer values.
         """
-        place = self.use_lists.producers.get(value)
-        return None if place is None else self._nodes[place[0]]
+        producer = self.use_lists.producers.get(value)
+        return None if producer is None else self._nodes[producer[0]]
 
     def consumers_of(self, value: str) -> tuple[Use, ...]:
-        """Every use of ``value`` by nodes of this graph, in the order in which they were added."""
+        """Return every use of ``value`` by nodes of this graph, in the order of their addition."""
         return tuple(self.use_lists.uses.get(value, ()))
 
     def use_count(self, value: str) -> int:
-        """How many uses ``consumers_of`` would give, at once: of a value there may be thousands."""
+        """Return the number of uses in ``consumers_of``, without a list: there may be thousands."""
         return len(self.use_lists.uses.get(value, ()))
 
     def consumer_nodes(self, value: str) -> list[Node]:
-        """The nodes that use ``value``, each once."""
+        """Return the nodes that use ``value``, each once."""
         return [
             self._nodes[i]
             for i in dict.fromkeys(use.node_index for use in self.use_lists.uses.get(value, ()))
         ]
 
     def is_output(self, value: str) -> bool:
-        """Whether ``value`` is an output of this graph."""
+        """Return True if ``value`` is an output of this graph."""
         return value in self._output_slots
 
     def is_input(self, value: str) -> bool:
-        """Whether ``value`` is an input of this graph, perhaps with a default."""
+        """Return True if ``value`` is an input of this graph, perhaps with a default."""
         return value in self._inputs
 
     def input_place(self, value: str) -> int | None:
-        """Where in ``inputs`` the value stands; None where it is no input."""
+        """Return the position of the value in ``inputs``; None if it is no input."""
         return self._inputs.get(value)
 
     def output_place(self, value: str) -> int | None:
-        """Where in ``outputs`` the value stands first; None where it is no output."""
+        """Return the first position of the value in ``outputs``; None if it is no output."""
         slots = self._output_slots.get(value)
         return None if slots is None else min(slots)
 
     def is_constant(self, value: str) -> bool:
-        """Whether ``value`` is an initializer that no caller can override."""
+        """Return True if ``value`` is an initializer that no caller can override."""
         return value in self.initializers and value not in self._inputs
 
     def used_values(self) -> tuple[str, ...]:
-        """Every value that a node of this graph uses, in order of first use."""
+        """Return every value that a node of this graph uses, in order of first use."""
         return tuple(self.use_lists.uses)
 
     def type_of(self, value: str) -> ValueType | None:
-        """The type of a value of this graph or of a graph around it."""
+        """Return the type of a value of this graph or of a graph around it."""
         graph: Graph | None = self
         while graph is not None:
             if value in graph.types:
@@ -208,7 +208,7 @@ class Graph:
         return None
 
     def elements_of(self, value: str) -> tuple[int | str, ...] | None:
-        """The elements that are known of a value of this graph or of a graph around it."""
+        """Return the known elements of a value of this graph or of a graph around it."""
         graph: Graph | None = self
         while graph is not None:
             if value in graph.known_elements or graph.defines(value):
@@ -217,9 +217,9 @@ class Graph:
         return None
 
     def constant(self, value: str) -> Initializer | None:
-        """The constant of that name in this graph or a graph around it.
+        """Return the constant of that name in this graph or a graph around it.
 
-        None where it is not constant.
+        None if the value is not constant.
         """
         graph: Graph | None = self
         while graph is not None:
@@ -231,7 +231,7 @@ class Graph:
         return None
 
     def defines(self, value: str) -> bool:
-        """Whether ``value`` is made in this graph (not in one around it)."""
+        """Return True if ``value`` is defined in this graph, not in one around it."""
         return (
             value in self.use_lists.producers or value in self.initializers or value in self._inputs
         )
@@ -239,11 +239,12 @@ class Graph:
     # --- writing ----------------------------------------------------------------------------------
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        """Names the graph's inputs.
+        """Set the names of the graph's inputs.
 
-        InvalidGraphError where a name stands twice, or a node makes that value.
+        Raises:
+            InvalidGraphError: if a name occurs twice, or a node makes that value.
         """
-        inputs = {name: place for place, name in enumerate(names)}
+        inputs = {name: position for position, name in enumerate(names)}
         if len(inputs) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidGraphError(
@@ -258,7 +259,7 @@ class Graph:
         self._names.take(names)
 
     def set_outputs(self, names: Sequence[str]) -> None:
-        """Names the graph's outputs; that something makes them is not checked here."""
+        """Set the names of the graph's outputs, without a check that something makes them."""
         self._outputs = tuple(names)
         self._output_slots = {}
         for slot, name in enumerate(names):
@@ -266,11 +267,11 @@ class Graph:
         self._names.take(names)
 
     def set_type(self, value: str, value_type: ValueType) -> None:
-        """States the type of a value of this graph, in place of what was known."""
+        """Set the type of a value of this graph, replacing the former one."""
         self.types[value] = value_type
 
     def add_initializer(self, initializer: Initializer) -> None:
-        """Adds or replaces a constant. InvalidGraphError where a node already makes that value."""
+        """Add or replace a constant; InvalidGraphError if a node already makes that value."""
         if initializer.name in self.use_lists.producers:
             raise InvalidGraphError(
                 f"{quoted(initializer.name)} is both an initializer and a node's output"
@@ -279,9 +280,9 @@ class Graph:
         self._names.take((initializer.name,))
 
     def remove_initializer(self, name: str) -> None:
-        """Takes a constant away.
+        """Remove a constant.
 
-        KeyError where there is none; its uses stay, for the caller to replace.
+        Its uses stay, for the caller to replace. KeyError if there is no such constant.
         """
         del self.initializers[name]
 
@@ -301,9 +302,10 @@ class Graph:
         metadata: Mapping[str, str] | None = None,
         at: Node | None = None,
     ) -> Node:
-        """Adds a node at the end, or where ``at`` stands or stood (its successor in a rewrite).
+        """Add a node at the end, or at the position of ``at``, which it replaces in a rewrite.
 
-        InvalidGraphError where one of its outputs already has a producer.
+        Raises:
+            InvalidGraphError: if one of its outputs already has a producer.
         """
         index = self._next_index
         node = Node(
@@ -331,7 +333,7 @@ class Graph:
         return node
 
     def add_copy(self, node: Node) -> Node:
-        """Adds a node like ``node`` of another graph at the end, which no provider has taken."""
+        """Add a node like ``node`` of another graph at the end, not assigned to any provider."""
         return self.add_node(
             node.op_type,
             node.inputs,
@@ -346,27 +348,28 @@ class Graph:
         )
 
     def remove_node(self, node: Node) -> None:
-        """Removes a node; give its outputs another producer, or replace their uses first."""
+        """Remove a node; give its outputs another producer, or replace their uses first."""
         self.use_lists.remove_uses(node)
         self.use_lists.remove_outputs(node)
         del self._nodes[node.index]
 
     def replace_input(self, node: Node, slot: int, value: str) -> None:
-        """Makes ``node`` take ``value`` at ``slot`` (0 ≤ slot < number of inputs)."""
+        """Make ``node`` take ``value`` at ``slot`` (0 ≤ slot < number of inputs)."""
         use = Use(node.index, slot)
         self.use_lists.remove_use(node.exchange_input(slot, value), use)
         self.use_lists.add_use(value, use)
 
     def set_implicit_inputs(self, node: Node, values: Sequence[str]) -> None:
-        """Names what the sub-graphs of ``node`` take from this graph and those around it."""
+        """Set the values that sub-graphs of ``node`` use from this graph and those around it."""
         self.use_lists.remove_uses(node)
         node.implicit_inputs = tuple(values)
         self.use_lists.add_uses(node)
 
     def set_node_outputs(self, node: Node, outputs: Sequence[str]) -> None:
-        """Names what ``node`` makes.
+        """Set the names of the outputs of ``node``.
 
-        InvalidGraphError, and nothing changed, where another makes one of them.
+        Raises:
+            InvalidGraphError: if another node makes one of them; nothing has changed then.
         """
         self._check_outputs_are_free(node, outputs)
         self.use_lists.remove_outputs(node)
@@ -375,12 +378,12 @@ class Graph:
         self._names.take(node.outputs)
 
     def rename_output(self, node: Node, old: str, new: str) -> None:
-        """Names one output of ``node`` anew.
+        """Rename one output of ``node``.
 
-        InvalidGraphError, and nothing changed, where ``new`` is made already.
+        Its other outputs are not looked at: there may be thousands, each of which gets a new name.
 
-        Nothing is asked of its other outputs: there may be thousands, each of which gets a new
-        name.
+        Raises:
+            InvalidGraphError: if ``new`` is defined already; nothing has changed then.
         """
         if self.defines(new):
             raise InvalidGraphError(
@@ -390,18 +393,17 @@ class Graph:
         self._names.take((new,))
 
     def set_attributes(self, node: Node, attributes: Mapping[str, Attribute]) -> None:
-        """Gives ``node`` new attributes; values used by sub-graphs go by set_implicit_inputs."""
+        """Set the attributes of ``node``; set_implicit_inputs is for values that sub-graphs use."""
         node.attributes = dict(attributes)
 
     def assign(self, node: Node, execution_provider: str) -> None:
-        """Gives a node to an execution provider (partitioning)."""
+        """Assign a node to an execution provider (partitioning)."""
         node.execution_provider = execution_provider
 
     def replace_all_uses(self, old: str, new: str) -> None:
-        """Makes every consumer of ``old`` in this graph, sub-graphs included, take ``new`` instead.
+        """Make every consumer of ``old`` in this graph, sub-graphs included, take ``new`` instead.
 
-        Graph outputs keep their name: a caller that must also replace an output rewires the
-        producer instead.
+        Graph outputs keep their names: to replace an output as well, change the producer instead.
         """
         if old == new:
             return
@@ -417,7 +419,7 @@ class Graph:
             self.use_lists.add_use(new, use)
 
     def replace_outer_uses(self, old: str, new: str) -> None:
-        """In a sub-graph, takes the outer value ``new`` for ``old``, in its outputs as well."""
+        """Replace the outer value ``old`` by ``new`` in a sub-graph, also among its outputs."""
         self.replace_all_uses(old, new)
         if old == new or old not in self._output_slots:
             return
@@ -430,7 +432,7 @@ class Graph:
         self._names.take((new,))
 
     def outer_values(self) -> tuple[str, ...]:
-        """A sub-graph's implicit inputs from the graphs around it, in order of first use."""
+        """Return a sub-graph's implicit inputs from the graphs around it, in order of first use."""
         used = [value for value in self.use_lists.uses if not self.defines(value)]
         return tuple(
             dict.fromkeys(
@@ -439,20 +441,20 @@ class Graph:
         )
 
     def reserve_names(self, names: Iterable[str]) -> None:
-        """Keeps :meth:`make_name` from making these names up."""
+        """Keep :meth:`make_name` from making these names up."""
         self._names.take(names)
 
     def make_name(self, stem: str) -> str:
-        """A value name that no graph of this model has used yet, sub-graphs included."""
+        """Return a value name that no graph of this model has used yet, sub-graphs included."""
         return self._names.make(stem)
 
     def _check_outputs_are_free(self, node: Node, outputs: Sequence[str]) -> None:
-        seen: set[str] = set()
+        earlier: set[str] = set()
         for output in outputs:
             made_elsewhere = self.use_lists.producers.get(output, (node.index, 0))[0] != node.index
             if output and (
                 made_elsewhere
-                or output in seen
+                or output in earlier
                 or output in self.initializers
                 or output in self._inputs
             ):
@@ -460,9 +462,9 @@ class Graph:
                     f"{node}: its output {quoted(output)} already has a producer",
                     node_name=node.name,
                 )
-            seen.add(output)
+            earlier.add(output)
 
     @property
     def _names(self) -> NameStock:
-        """That of the outermost graph: a sub-graph may get another graph around it."""
+        """The name stock of the outermost graph; a sub-graph may get a new graph around it."""
         return self._own_names if self.parent is None else self.parent._names

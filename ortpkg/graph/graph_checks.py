@@ -1,4 +1,4 @@
-"""Rules that a graph must keep: ONNX's own, and that its use lists are right."""
+"""Rules for a graph: ONNX's own, and that its use lists are right."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ortpkg.graph.topology import topological_order
 
 
 def verify_graph(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming node and value, for undefined values and for cycles.
+    """Raise InvalidGraphError, naming node and value, for undefined values and for cycles.
 
-    Sub-graphs are included: what they miss shows as an implicit input of their node.
+    Sub-graphs are included: values that they miss are implicit inputs of their node.
     """
     for node in graph.nodes:
         for value in polled_parts((*node.inputs, *node.implicit_inputs)):
@@ -33,9 +33,9 @@ def verify_graph(graph: Graph) -> None:
 
 
 def check_consistency(graph: Graph) -> list[str]:
-    """Compares producers, use lists and implicit inputs with the nodes.
+    """Compare producers, use lists and implicit inputs with the nodes.
 
-    One text per difference, empty when right.
+    Return one text per difference; none if all is right.
     """
     problems: list[str] = []
     uses: dict[str, list[Use]] = {}

@@ -1,4 +1,4 @@
-"""What a graph and its nodes carry: constants, attributes, annotations, and the usual domains."""
+"""Parts of graphs and nodes: constants, attributes, annotations, and the usual domains."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ class Initializer(Protocol):
 
     @property
     def name(self) -> str:
-        """The value that it is."""
+        """The name of the value."""
 
     @property
     def element_type(self) -> ElementType:
-        """ONNX's, also where numpy has no such type."""
+        """ONNX's type, even if numpy has no such type."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the dense tensor."""
+        """The shape of the dense tensor."""
 
     @property
     def nbytes(self) -> int:
-        """Of the dense array that ``numpy`` gives.
+        """The size of the dense array that ``numpy`` returns.
 
         A packed or sparse tensor takes less in the file.
         """
 
     def numpy(self) -> npt.NDArray[Any]:
-        """The value, read-only.
+        """Return the value, read-only.
 
-        Raises ModelFileError where the external file is missing or too short.
+        Raises:
+            ModelFileError: if the external file is missing or too short.
         """
         ...
 
@@ -70,12 +71,12 @@ class ArrayInitializer:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A node attribute with ONNX's type beside the value, so that it can be written back unchanged.
+    """A node attribute: its ONNX type and value, so that it can be written back unchanged.
 
-    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value``: int, float,
-    bytes (STRING), an Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a sparse
-    tensor's value, a tuple of these for the plural kinds, or for ``kind == "REF"`` the name of the
-    function attribute that it refers to.
+    ``kind`` is the AttributeProto type name ("INT", "FLOATS", "GRAPH", ...). ``value`` is an int, a
+    float, bytes (STRING), an Initializer (TENSOR), a Graph (GRAPH), a ValueType (TYPE_PROTO), a
+    sparse tensor's value, or a tuple of these for the plural kinds; for ``kind == "REF"`` it is the
+    name of the function attribute that it refers to.
     """
 
     kind: str
@@ -84,14 +85,14 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueAnnotation:
-    """What a model says of a value beyond its type.
+    """Information about a value beyond its type.
 
-    Nothing here depends on it, and it survives a round trip.
+    Nothing here depends on it; it is kept for writing.
 
     Attributes:
         doc_string, metadata: free text.
-        denotation: what the value means, e.g. "IMAGE"; ``dim_denotations``: likewise per dimension
-            ("DATA_BATCH").
+        denotation: the meaning of the value, e.g. "IMAGE"; ``dim_denotations``: that of each
+            dimension, e.g. "DATA_BATCH".
     """
 
     doc_string: str = ""

@@ -1,4 +1,4 @@
-"""Constants of a graph from TensorProtos: checked at loading, mapped or read on first use.
+"""Constants of a graph from TensorProtos: checked when loaded, mapped or read on first use.
 
 Source: onnx.proto, TensorProto and SparseTensorProto.
 """
@@ -41,7 +41,7 @@ _UNTYPED_FIELDS = {
 
 @dataclass(slots=True, kw_only=True)
 class MappedInitializer:
-    """A constant whose bytes stay where they are until :meth:`numpy` is first called.
+    """A constant whose bytes are read only when :meth:`numpy` is first called.
 
     The range [offset, offset + stored bytes) has been checked against ``source``.
     """
@@ -71,7 +71,7 @@ class MappedInitializer:
         return array
 
     def forget(self) -> None:
-        """Lets go of the decoded array, which may be a copy; the next reader decodes it again."""
+        """Drop the decoded array, which may be a copy; the next reader decodes it again."""
         self._array = None
 
 
@@ -81,8 +81,7 @@ class SparseInitializer:
 
     Attributes:
         values: the non-zero values, one-dimensional.
-        indices: where they are: flat positions [n], or coordinates [n, rank]; checked against
-            ``shape``.
+        indices: their positions: flat [n], or coordinates [n, rank]; checked against ``shape``.
     """
 
     name: str
@@ -93,16 +92,16 @@ class SparseInitializer:
 
     @property
     def element_type(self) -> ElementType:
-        """Of the values."""
+        """The element type of the values."""
         return self.values.element_type
 
     @property
     def nbytes(self) -> int:
-        """Of the dense tensor."""
+        """The size of the dense tensor."""
         return prod(self.shape) * numpy_dtype(self.element_type).itemsize
 
     def numpy(self) -> Array:
-        """The dense tensor, made once; read-only."""
+        """Return the dense tensor, made once; read-only."""
         if self._array is None:  # as above
             self._array = self._dense()
         return self._array
@@ -127,13 +126,13 @@ class TensorReader:
     """Makes initializers from TensorProtos of one model.
 
     Attributes:
-        folder: where external data lies; None where the model came from memory without one.
+        folder: the folder of external data; None if the model came from memory without one.
         limits: bounds on tensors in attributes and on sparse tensors.
     """
 
     folder: ExternalDataFolder | FilesInMemory | None
     limits: ModelLimits
-    # Of the sparse constants so far, as dense arrays.
+    # Total size of the sparse constants so far, as dense arrays.
     _dense_nbytes: list[int] = field(default_factory=lambda: [0], repr=False, compare=False)
 
     def initializer(
@@ -143,16 +142,17 @@ class TensorReader:
         name: str | None = None,
         raw: tuple[ByteSource, int, int] | None = None,
     ) -> Initializer:
-        """The constant in ``tensor``.
+        """Return the constant in ``tensor``.
 
         Args:
             tensor: the message.
-            name: what to call it, where not by the tensor's name.
-            raw: where its ``raw_data`` lies (source, offset, length), if that was cut from the
+            name: the name of the constant; default: the tensor's.
+            raw: the location of its ``raw_data`` (source, offset, length), if that was cut from the
                 message.
 
-        Raises ModelFileError naming the tensor where its data does not fit its type and shape, or
-        its external data is missing, too short, or outside the model's folder.
+        Raises:
+            ModelFileError: with the tensor's name, if its data does not fit its type and shape, or
+                its external data is missing, too short, or outside the model's folder.
         """
         where = f"tensor {quoted(tensor.name)}"
         element_type, shape = _type_and_shape(tensor, where)
@@ -176,9 +176,10 @@ class TensorReader:
     def sparse_initializer(
         self, sparse: onnx.SparseTensorProto, *, name: str | None = None
     ) -> SparseInitializer:
-        """The constant in ``sparse``.
+        """Return the constant in ``sparse``.
 
-        ModelFileError naming it where values, indices and shape do not fit.
+        Raises:
+            ModelFileError: with its name, if values, indices and shape do not fit.
         """
         where = f"sparse tensor {quoted(sparse.values.name)}"
         shape = _checked_shape(sparse.dims, where)
@@ -213,7 +214,7 @@ class TensorReader:
         shape: tuple[int, ...],
         where: str,
     ) -> tuple[ByteSource, int, int]:
-        """File, offset and length of the tensor's data; the file is long enough."""
+        """Return file, offset and length of the tensor's data; the file is long enough."""
         info = external_data_info(tensor)
         if self.folder is None:
             raise ModelFileError(
@@ -251,7 +252,7 @@ def _checked_shape(dims: Any, where: str) -> tuple[int, ...]:
     if any(dimension < 0 for dimension in shape):
         raise ModelFileError(f"{where} has a negative dimension: {shape}")
     if prod(dimension for dimension in shape if dimension) > _MOST_ELEMENTS:
-        # An empty tensor too: numpy counts what its other dimensions would make.
+        # For an empty tensor too, numpy multiplies its other dimensions.
         raise ModelFileError(
             f"{where} has the dimensions {list(shape)}; no machine can count so many elements"
         )
@@ -274,7 +275,7 @@ def _check_length(
 def _typed_field(
     tensor: onnx.TensorProto, element_type: ElementType, shape: tuple[int, ...], where: str
 ) -> Array:
-    """Data in ``float_data``, ``int32_data`` and so on, one element per entry.
+    """Return the data of ``float_data``, ``int32_data`` and so on, one element per entry.
 
     Complex numbers are pairs; bit patterns of small floats, and packed integers, are entries of
     ``int32_data``.

@@ -1,9 +1,9 @@
-"""What bounds the making of a session: a memory limit, a deadline, and the caller's wish to end it.
+"""Limits on the creation of a session: memory, a deadline, and cancellation by the caller.
 
 Reading a model, inferring its sizes, transforming, folding, partitioning and planning it go over
-all of its nodes, many times, in loops far from each other. Each of these loops asks
-:func:`poll_load`, which knows the session that is being made in this context; outside of one it
-does nothing.
+all of its nodes many times, in loops far from each other. Each of these loops calls
+:func:`poll_load`, which knows the session that is created in this context; without one it does
+nothing.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import TypeVar
 from ortpkg.errors import LimitExceededError
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
-#: What a model's nodes, its constants and its declared values take here, measured and rounded up.
+#: Memory of a node, a constant and a declared value, measured and rounded up.
 NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 2500, 1000, 700
-#: A graph without anything in it.
+#: Memory of an empty graph.
 GRAPH_NBYTES = 4000
-#: Likewise an input, an output or an attribute of a node that has more than usual; an entry of
-#: metadata, a function, a dimension; a number or a text in a list.
+#: Memory of an input, an output or an attribute of a node with more than usual; of an entry of
+#: metadata, a function or a dimension; of a number or a text in a list.
 PART_NBYTES, ENTRY_NBYTES, LISTED_NBYTES = 400, 250, 60
-#: A session's own objects may take so much, whatever limit it has for values.
+#: Memory for a session's own objects that is allowed in addition to any limit.
 _FREE_NBYTES = 64 << 20
-#: The limits are asked for once for so many parts of one thing: inputs of a node, fields of a file.
+#: Parts of one object between two checks of the limits: inputs of a node, fields of a file.
 _PARTS = 1024
-#: So many parts are counted with the thing.
+#: Number of parts whose memory is counted with their object.
 _USUAL_PARTS = 8
 
 PartT = TypeVar("PartT")
 
 
 class LoadControl:
-    """Limits of one session that is being made, and what it has taken of them.
+    """Limits of a session that is being created, and its consumption so far.
 
     Args:
-        memory_limit_nbytes, timeout_s: as of a run; None: no limit.
-        check: raises where the caller does not want the session any more.
-        what: that has the limits, in messages.
+        memory_limit_nbytes, timeout_s: as for a run; None: no limit.
+        check: raises if the caller has cancelled the session.
+        what: the name of the limited work in messages.
 
     Attributes:
-        charged_nbytes: what the model's own objects take so far.
+        charged_nbytes: the memory of the model's own objects so far.
     """
 
     def __init__(
@@ -63,11 +63,16 @@ class LoadControl:
 
     @property
     def time_left_s(self) -> float | None:
-        """Until its deadline, a moment at least; None where it has none."""
+        """Time until the deadline, at least a millisecond; None without a deadline."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
     def check(self) -> None:
-        """LimitExceededError where the time is up, CancelledError where the caller ended it."""
+        """Check the limits.
+
+        Raises:
+            LimitExceededError: if the time is up.
+            CancelledError: if the caller has cancelled.
+        """
         self._check()
         if self._deadline is not None and time.monotonic() > self._deadline:
             assert self._timeout_s is not None, "a deadline comes of it"
@@ -75,9 +80,10 @@ class LoadControl:
             raise LimitExceededError(f"{self._what} passed its time limit of {limit}", limit="time")
 
     def charge(self, nbytes: int) -> None:
-        """Counts what the model's own objects take.
+        """Add the memory of the model's own objects.
 
-        LimitExceededError where that passes the memory limit.
+        Raises:
+            LimitExceededError: if the total exceeds the memory limit.
         """
         self.charged_nbytes += nbytes
         if (
@@ -92,7 +98,7 @@ class LoadControl:
             )
 
     def check_constant(self, nbytes: int) -> None:
-        """LimitExceededError where a constant of that size passes the memory limit by itself."""
+        """Raise LimitExceededError if a constant of that size alone exceeds the memory limit."""
         if self.memory_limit_nbytes is not None and nbytes > self.memory_limit_nbytes:
             raise LimitExceededError(
                 f"a constant of the model takes {amount_text(nbytes)}, which passes the memory"
@@ -106,7 +112,7 @@ _current: ContextVar[LoadControl | None] = ContextVar("_current", default=None)
 
 @contextlib.contextmanager
 def load_limits(control: LoadControl) -> Iterator[None]:
-    """While it lasts, sessions that are made in this context keep to the limits of ``control``."""
+    """Limit sessions that are created in this context by ``control``, while it lasts."""
     token = _current.set(control)
     try:
         yield
@@ -115,18 +121,18 @@ def load_limits(control: LoadControl) -> Iterator[None]:
 
 
 def load_control() -> LoadControl | None:
-    """Of the session that is being made in this context.
+    """Return the limits of the session that is being created in this context.
 
-    None where none is, or it has no limits.
+    None if there is no session, or it has no limits.
     """
     return _current.get()
 
 
 def poll_load(nbytes: int = 0) -> None:
-    """Raises where the session that is being made has reached a limit.
+    """Raise if the session that is being created has reached a limit.
 
     Args:
-        nbytes: what was made since, to be counted.
+        nbytes: memory of objects made since, to be added.
     """
     control = _current.get()
     if control is not None:
@@ -136,9 +142,11 @@ def poll_load(nbytes: int = 0) -> None:
 
 
 def polled_parts(parts: Collection[PartT], nbytes: int = 0) -> Iterable[PartT]:
-    """``parts`` of one thing, of which a model may have any number, as :func:`poll_load` allows.
+    """Return ``parts`` of one object, with calls of :func:`poll_load` in between if there are many.
 
-    ``nbytes``: what is made of each, counted where they are more than usual.
+    Args:
+        parts: any number of parts.
+        nbytes: memory per part, added if there are more parts than usual.
     """
     if len(parts) <= _USUAL_PARTS or _current.get() is None:
         return parts
@@ -159,7 +167,7 @@ def _polled(parts: Iterable[PartT], nbytes: int) -> Iterator[PartT]:
 
 @contextlib.contextmanager
 def passing_charges() -> Iterator[None]:
-    """What is made in here is gone afterwards, and counts no more."""
+    """Drop, at the end, the charges for all objects made inside, which do not outlive it."""
     control = _current.get()
     charged_nbytes = 0 if control is None else control.charged_nbytes
     try:

@@ -1,10 +1,10 @@
-"""What a serialized model takes once it is parsed, counted on its encoding before it is parsed.
+"""Counts the memory of a serialized model once parsed, from its encoding, before it is parsed.
 
-The bytes alone do not say: a text of a megabyte takes as much when parsed, an empty attribute of
-two bytes 200. So each message, text and list in it counts, by the sizes of their fields.
+The number of bytes alone is not enough: a text of a megabyte takes as much when parsed, an empty
+attribute of two bytes takes 200. So each message, text and list counts, by the sizes of its fields.
 
-Source: onnx.proto as the installed onnx package has it, and how protobuf's C parser (upb) lays out
-messages: a structure with a slot for each field, arrays that double as they grow.
+Source: onnx.proto as the installed onnx package has it, and the layout of messages in protobuf's
+C parser (upb): a structure with a slot for each field, arrays that double as they grow.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-un
 from ortpkg.graph.load_control import load_control, poll_load
 from ortpkg.graph.wire_format import WireFormatError, fields
 
-#: What is made of each byte of a text, a weight or a name: where it lies in the file, its copies in
-#: the message and the parsed message, and the value here.
+#: Copies of each byte of a text, a weight or a name: in the file, in the message, in the parsed
+#: message, and in the value here.
 NBYTES_PER_BYTE = 4
-#: The most that one byte stands for in all: half an empty AttributeProto in a list.
+#: The most memory that one byte may lead to: half an empty AttributeProto in a list.
 _MOST_NBYTES_PER_BYTE = 128
-#: So much more than counted may be taken, beside this part of the limit: most models are so small
-#: that there is no need to look into them.
+#: Memory that needs no count, plus this fraction of the limit: most models are so small that there
+#: is no need to look into them.
 _UNCOUNTED_NBYTES, _UNCOUNTED_PART = 16 << 20, 0.1
 #: Measured on upb, rounded up: a message beyond its fields, a pointer in an array that doubles, a
 #: text (its end, and the object made of it), a text in an array.
@@ -34,9 +34,9 @@ _COPIES_OF_NUMBERS = 4
 #: A text with other letters than ASCII's takes up to four bytes for each letter, and as much once
 #: more while it grows; short ones are counted as if they had none.
 _SHORT_TEXT_NBYTES, _WIDE_NBYTES_PER_BYTE = 32, 4
-#: Types and attributes come again and again, byte for byte.
+#: Bounds of the cache of short messages: types and attributes are often equal, byte for byte.
 _LONGEST_KNOWN_NBYTES, _MOST_KNOWN = 64, 1 << 10
-#: What is charged at a time, and looked through at a time.
+#: Memory that is charged at a time, and bytes that are searched at a time.
 _CHARGED_NBYTES, _PIECE_NBYTES = 1 << 20, 1 << 16
 _DEEPEST = 100  # protobuf's own bound
 _NOT_LAST = bytes(range(0x80, 0x100))
@@ -56,10 +56,10 @@ _WIDE_FIELDS = frozenset(
 
 @dataclass(slots=True)
 class _Message:
-    """A kind of message: field number → the field; and what short ones were found to take."""
+    """A kind of message: its fields by number, and the memory of short messages seen before."""
 
     fields: dict[int, _Field] = field(default_factory=dict)
-    known: dict[bytes, int] = field(default_factory=dict)
+    known_nbytes: dict[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,10 @@ class _Field:
     """A field of a message.
 
     Attributes:
-        nbytes: of each time that it stands in the message, beyond its bytes.
-        message: what it holds, where that is a message.
-        is_text: whether its letters may take more than its bytes.
-        packed_nbytes: of each number, where it may hold many in a row.
+        nbytes: memory per occurrence in the message, beyond its bytes.
+        message: the kind of message in it, if any.
+        is_text: True if its letters may take more than its bytes.
+        packed_nbytes: memory per number, if it may contain many in a row.
     """
 
     nbytes: int
@@ -83,10 +83,14 @@ _UNKNOWN_FIELD = _Field(nbytes=_TEXT_NBYTES)
 
 
 def charge_message(data: bytes) -> None:
-    """Counts what a serialized ModelProto takes when parsed, beyond NBYTES_PER_BYTE for each byte.
+    """Charge the memory of a serialized ModelProto when parsed, beyond NBYTES_PER_BYTE per byte.
 
-    LimitExceededError as soon as that passes the memory limit of the session that is being made;
-    without one, nothing is looked into. WireFormatError where ``data`` is no protobuf message.
+    Without a memory limit, nothing is looked into.
+
+    Raises:
+        LimitExceededError: as soon as it exceeds the memory limit of the session that is being
+            created.
+        WireFormatError: if ``data`` is no protobuf message.
     """
     control = load_control()
     if control is None or control.memory_limit_nbytes is None:
@@ -97,27 +101,27 @@ def charge_message(data: bytes) -> None:
 
 
 class _Count:
-    """Goes through a serialized message, and charges what it takes now and then."""
+    """Goes through a serialized message, and charges its memory from time to time."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._view = data, memoryview(data)
 
     def uncharged_nbytes(self, message: _Message, start: int, stop: int, depth: int = 0) -> int:
-        """What the message in [start, stop) takes, as far as it was not charged on the way."""
+        """Return the memory of the message in [start, stop) that was not yet charged."""
         if depth > _DEEPEST:
             raise WireFormatError(f"messages are nested deeper than {_DEEPEST} levels")
         total = 0
         of_number = message.fields
         for number, _, body, end in fields(self._view, start, stop):
-            found = of_number.get(number, _UNKNOWN_FIELD)
-            total += found.nbytes
+            kind = of_number.get(number, _UNKNOWN_FIELD)
+            total += kind.nbytes
             if body < 0:
                 continue
-            if found.message is not None:
-                total += self._nested_nbytes(found.message, body, end, depth + 1)
-            elif found.packed_nbytes:
-                total += found.packed_nbytes * self._count_numbers(body, end)
-            elif found.is_text and end - body >= _SHORT_TEXT_NBYTES:
+            if kind.message is not None:
+                total += self._nested_nbytes(kind.message, body, end, depth + 1)
+            elif kind.packed_nbytes:
+                total += kind.packed_nbytes * self._count_numbers(body, end)
+            elif kind.is_text and end - body >= _SHORT_TEXT_NBYTES:
                 total += 0 if self._is_ascii(body, end) else _WIDE_NBYTES_PER_BYTE * (end - body)
             if total > _CHARGED_NBYTES:
                 poll_load(total)
@@ -128,39 +132,41 @@ class _Count:
         if stop - start > _LONGEST_KNOWN_NBYTES:
             return self.uncharged_nbytes(message, start, stop, depth)
         piece = self._data[start:stop]
-        nbytes = message.known.get(piece)
+        nbytes = message.known_nbytes.get(piece)
         if nbytes is None:
             nbytes = self.uncharged_nbytes(message, start, stop, depth)
-            if len(message.known) >= _MOST_KNOWN:
-                message.known.clear()
-            message.known[piece] = nbytes
+            if len(message.known_nbytes) >= _MOST_KNOWN:
+                message.known_nbytes.clear()
+            message.known_nbytes[piece] = nbytes
         return nbytes
 
     def _count_numbers(self, start: int, stop: int) -> int:
-        """Of numbers in a row: each ends at a byte without the bit that says "more"."""
+        """Count numbers in a row: each ends at a byte without the continuation bit."""
         return sum(len(piece.translate(None, _NOT_LAST)) for piece in self._pieces(start, stop))
 
     def _is_ascii(self, start: int, stop: int) -> bool:
         return all(piece.isascii() for piece in self._pieces(start, stop))
 
     def _pieces(self, start: int, stop: int) -> Iterator[bytes]:
-        for place in range(start, stop, _PIECE_NBYTES):
-            yield self._data[place : min(place + _PIECE_NBYTES, stop)]
+        for position in range(start, stop, _PIECE_NBYTES):
+            yield self._data[position : min(position + _PIECE_NBYTES, stop)]
 
 
 def _model_message() -> _Message:
-    """A ModelProto, and in it all other kinds of messages."""
+    """Return the description of ModelProto, which contains those of all other messages."""
     made: dict[str, _Message] = {}
     described = [onnx.ModelProto.DESCRIPTOR]
     while described:
         descriptor = described.pop()
         message = made.setdefault(descriptor.full_name, _Message())
-        for each in descriptor.fields:
-            inner = each.message_type
+        for described_field in descriptor.fields:
+            inner = described_field.message_type
             if inner is not None and inner.full_name not in made:
                 made[inner.full_name] = _Message()
                 described.append(inner)
-            message.fields[each.number] = _field(each, inner and made[inner.full_name])
+            message.fields[described_field.number] = _field(
+                described_field, inner and made[inner.full_name]
+            )
     return made[onnx.ModelProto.DESCRIPTOR.full_name]
 
 

@@ -1,4 +1,4 @@
-"""A model: its graph and what the file says around it."""
+"""A model: its graph and the other information in its file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Model:
     Attributes:
         graph: the main graph.
         ir_version, producer_name, producer_version, domain, doc_string: as in ModelProto.
-        model_version: likewise; None: the file states none.
+        model_version: likewise; None if the file has none.
         metadata_props: free text by key.
-        path: the file that it was loaded from, where there is one.
+        path: the file that it was loaded from, if there is one.
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""From a path, bytes or a message to a ModelProto whose big weights stay where they are.
+"""Reads a ModelProto from a path, bytes or a message, without copying its big weights.
 
 Nothing is interpreted yet.
 """
@@ -25,14 +25,14 @@ ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFile:
-    """A parsed model message and the weights that were left out of it.
+    """A parsed model message without the weights that were cut out of it.
 
     Attributes:
         proto: the message; initializers in ``spans`` lack their ``raw_data``.
         spans: index into ``proto.graph.initializer`` → (offset, length) of its ``raw_data`` in
             ``source``.
-        source: the bytes of the model; None where the caller gave a message.
-        path: the model's file, where there is one.
+        source: the bytes of the model; None if the caller gave a message.
+        path: the model's file, if there is one.
     """
 
     proto: onnx.ModelProto
@@ -42,15 +42,16 @@ class ModelFile:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name of the model in messages."""
         return quoted(self.path) if self.path is not None else "the model"
 
 
 def read_model_file(source: ModelSource, *, limits: ModelLimits) -> ModelFile:
-    """Parses the message, without external data.
+    """Parse the message, without external data.
 
-    Raises ModelNotFoundError where there is no such file, ModelFileError where it is empty, too
-    large, truncated, not ONNX, or holds no graph.
+    Raises:
+        ModelNotFoundError: if there is no such file.
+        ModelFileError: if it is empty, too large, truncated, not ONNX, or contains no graph.
     """
     if isinstance(source, onnx.ModelProto):
         model_file = ModelFile(proto=source)
@@ -94,7 +95,7 @@ def _parse(data: memoryview, source: ByteSource | None, path: Path | None) -> Mo
 
 
 def _check_is_model(model_file: ModelFile) -> None:
-    """Almost any short text parses as some protobuf message, so look for what every model has."""
+    """Check for parts that every model has: almost any short text parses as some message."""
     proto = model_file.proto
     if not proto.HasField("graph"):
         raise ModelFileError(f"{model_file.name} is not an ONNX model: it holds no graph")

@@ -1,4 +1,4 @@
-"""The functions of a model, as far as it takes to put their nodes in place of a call."""
+"""The functions of a model, as needed to replace a call by their nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FunctionId = tuple[str, str, str]
 
 
 class ModelFunctions:
-    """The functions that a model brings, and whether a call of one may be inlined."""
+    """The functions of a model, and checks that a call of one may be inlined."""
 
     def __init__(self, functions: Collection[onnx.FunctionProto], limits: ModelLimits) -> None:
         self._limits = limits
@@ -28,11 +28,11 @@ class ModelFunctions:
         }
 
     def find(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
-        """The function that the node calls; None for an operator."""
+        """Return the function that the node calls; None for an operator."""
         return self._functions.get((operator_domain(node.domain), node.op_type, node.overload))
 
     def check_inlined_size(self, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
-        """Refuses a call that stands for too many nodes before any is made: calls can double."""
+        """Refuse a call that becomes too many nodes, before any is made: calls can double."""
         most = min(self._limits.inlined_node_count, self._limits.node_count)
         if self._inlined_size(function, 0) > most:
             raise InvalidGraphError(
@@ -42,7 +42,7 @@ class ModelFunctions:
             )
 
     def _inlined_size(self, function: onnx.FunctionProto, depth: int) -> int:
-        """Nodes of the function and of those that it calls, without its sub-graphs'."""
+        """Return the number of nodes of the function and its callees, without sub-graphs."""
         key = operator_domain(function.domain), function.name, function.overload
         if key not in self._inlined_sizes:
             if depth > self._limits.subgraph_depth:
@@ -54,7 +54,7 @@ class ModelFunctions:
         return self._inlined_sizes[key]
 
     def check_call(self, call: onnx.NodeProto, function: onnx.FunctionProto, *, depth: int) -> None:
-        """Refuses a call that is nested too deep, or gives more than the function takes."""
+        """Refuse a call that is nested too deep, or has more values than the function takes."""
         if depth >= self._limits.subgraph_depth:
             raise InvalidGraphError(
                 f"function {quoted(function.name)} is called in more than"
@@ -76,9 +76,9 @@ def call_scope(
     *,
     name: str,
 ) -> tuple[NameScope, dict[str, str]]:
-    """The scope of the function's nodes, in which its inputs and outputs are those of ``call``.
+    """Return the scope of the function's nodes, where its inputs and outputs are those of ``call``.
 
-    And output → input for each that the function only passes through.
+    The second result maps output → input for each output that the function only passes through.
     """
     inner = NameScope(
         scope.graph,
@@ -101,19 +101,20 @@ def call_scope(
 
 
 def operator_domain(domain: str) -> str:
-    """ "" for ONNX's own, which has two names."""
+    """Return the domain; "" for ONNX's main domain, which has two names."""
     return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
 
 
 def read_opset_imports(imports: Collection[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Domain → version; InvalidGraphError for an opset of ONNX's that is not known here."""
-    found = {
+    """Return domain → version; InvalidGraphError for an unknown opset of ONNX's main domain."""
+    versions = {
         operator_domain(opset.domain): opset.version
         for opset in polled_parts(imports, ENTRY_NBYTES)
     }
-    known = onnx.defs.onnx_opset_version()
-    if not 1 <= found.get("", 1) <= known:
+    newest = onnx.defs.onnx_opset_version()
+    if not 1 <= versions.get("", 1) <= newest:
         raise InvalidGraphError(
-            f"the model imports opset {found['']} of ai.onnx; opsets 1 to {known} are known here"
+            f"the model imports opset {versions['']} of ai.onnx; opsets 1 to {newest} are known"
+            " here"
         )
-    return found
+    return versions

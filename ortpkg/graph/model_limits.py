@@ -1,6 +1,6 @@
-"""Bounds on what a model file may ask of us before anything of it is run.
+"""Bounds on a model file, checked before anything of it is run.
 
-Models come from strangers.
+Models may come from untrusted sources.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _GIB = 1 << 30
 
 
 class ModelLimits(NamedTuple):
-    """The most that a model may hold; past a limit the reader raises a ModelError that says which.
+    """The largest allowed model; past a limit the reader raises a ModelError that names it.
 
     Attributes:
         model_nbytes: of the ONNX file itself, without external data. Protobuf allows no message of

@@ -1,8 +1,9 @@
-"""What a model file says about itself: inputs, outputs, types, needed files.
+"""Facts about a model from its file: inputs, outputs, types, needed files.
 
 No weights are read, nothing is run.
 
-Authoring compares variants by it and copies the files that it names; selection never needs it.
+Package authoring compares variants by these facts and copies the files that they name; selection
+never needs them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class ValueSignature:
     """One input or output.
 
     Attributes:
-        name: as fed.
-        type: ONNX Runtime's text, e.g. "tensor(float)", "seq(tensor(int64))"; "" where the model
-            states none.
-        shape: numbers, names of symbolic dimensions, None for unnamed ones; None as a whole where
-            not even the rank is known, or the value is not a tensor.
+        name: the name for feeds and results.
+        type: ONNX Runtime's text, e.g. "tensor(float)", "seq(tensor(int64))"; "" if the model has
+            none.
+        shape: numbers, names of symbolic dimensions, None for unnamed ones; None as a whole if even
+            the rank is unknown, or the value is not a tensor.
     """
 
     name: str
@@ -51,7 +52,7 @@ class ExternalFile:
 
     Attributes:
         location: relative to the model's folder, ``/`` separators; checked to stay inside it.
-        nbytes: the least size that serves every tensor in it.
+        nbytes: the least size that contains every tensor in it.
     """
 
     location: str
@@ -60,21 +61,20 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSignature:
-    """A model file's own account of itself.
+    """Facts about a model, as its file declares them.
 
     Attributes:
-        inputs, outputs: in the graph's order; inputs that an initializer gives a default are left
-            out.
+        inputs, outputs: in the graph's order, without inputs that have an initializer as default.
         opset_imports: domain ("" for ONNX's own) → version.
         element_types: names of all data types of weights and declared values, sorted ("float",
             "int64").
         quantization: see :meth:`ortpkg.graph.quantization_word.QuantizationWord.word`.
-        external_files, context_files: files needed beside the model, in order of appearance; of
-            contexts of EPContext nodes the locations, as of external files.
-        source_models: names that EPContext nodes keep of the model that was compiled, each once, in
-            order; they are not checked.
-        has_contexts: whether it has EPContext nodes, with a file or without.
-        node_count: with sub-graphs and function bodies.
+        external_files, context_files: files needed beside the model, in order of appearance;
+            context files of EPContext nodes are locations like those of external files.
+        source_models: names of the compiled models in EPContext nodes, each once, in order; they
+            are not checked.
+        has_contexts: True if it has EPContext nodes, with a file or without.
+        node_count: including sub-graphs and function bodies.
     """
 
     inputs: tuple[ValueSignature, ...]
@@ -97,17 +97,19 @@ _DEFAULT_LIMITS = ModelLimits()
 def read_model_signature(
     path: str | os.PathLike[str], *, limits: ModelLimits = _DEFAULT_LIMITS
 ) -> ModelSignature:
-    """Reads a model file's signature; neither external data nor contexts are opened.
+    """Read a model file's signature; neither external data nor contexts are opened.
 
-    Raises ModelNotFoundError where there is no such file; ModelFileError where it is empty, too
-    large, truncated, not ONNX, or names a file outside its folder; InvalidGraphError where types or
-    nesting are wrong.
+    Raises:
+        ModelNotFoundError: if there is no such file.
+        ModelFileError: if it is empty, too large, truncated, not ONNX, or names a file outside its
+            folder.
+        InvalidGraphError: if types or nesting are wrong.
     """
     return signature_of(path, limits=limits)
 
 
 def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) -> ModelSignature:
-    """As :func:`read_model_signature`, for bytes and messages too."""
+    """Read the signature of a model file, bytes or a message, like :func:`read_model_signature`."""
     proto = read_model_file(source, limits=limits).proto
     survey = _Survey()
     for part in walk_parts(proto, limits=limits):
@@ -147,9 +149,9 @@ class _Survey:
     Attributes:
         node_count, quantization: as in :class:`ModelSignature`.
         types: element types of tensors and declared values.
-        external: location → the least size that serves every tensor in it.
-        has_contexts, contexts: whether there are EPContext nodes, and their files, in order.
-        source_models: the names that they keep of what was compiled, in order.
+        external: location → the least size that contains every tensor in it.
+        has_contexts, contexts: True if there are EPContext nodes, and their files, in order.
+        source_models: the names of the compiled models in them, in order.
     """
 
     def __init__(self) -> None:
@@ -226,7 +228,7 @@ def _least_nbytes(tensor: onnx.TensorProto) -> int:
 
 
 def _context_file(node: str, attributes: Mapping[str, onnx.AttributeProto]) -> str | None:
-    """The file of the EPContext node of that name; None where its context lies in the model."""
+    """Return the file of the EPContext node of that name; None if its context is embedded."""
     embedded = attributes["embed_mode"].i if "embed_mode" in attributes else 1
     location = _text(attributes, "ep_cache_context")
     if embedded or not location:

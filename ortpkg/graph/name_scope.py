@@ -1,4 +1,4 @@
-"""Where the names in a graph's or a function's message lead, while a model is read."""
+"""Resolves the names in a graph's or a function's message, while a model is read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ortpkg.graph.proto_text import text_of
 
 @dataclass(slots=True)
 class NameScope:
-    """Where names of a GraphProto or FunctionProto lead.
+    """Resolves names of a GraphProto or FunctionProto.
 
     Attributes:
         graph: the graph that nodes are added to.
-        opset_imports: what operators mean here.
-        names: name in the message → value name in ``graph``, where they differ.
-        parent: the scope around; None for the main graph, and for functions, which see nothing
+        opset_imports: domain → version for its operators.
+        names: name in the message → value name in ``graph``, if they differ.
+        parent: the enclosing scope; None for the main graph, and for functions, which see nothing
             around them.
-        is_function: whether every name must be in ``names``.
-        attributes: what a function's attribute references mean here; None outside functions.
-        prefix: in front of node names.
+        is_function: True if every name must be in ``names``.
+        attributes: values of a function's attribute references; None outside functions.
+        prefix: prepended to node names.
         depth: of nesting.
     """
 
@@ -36,7 +36,7 @@ class NameScope:
     depth: int = 0
 
     def resolve(self, name: str) -> str:
-        """The value that ``name`` means here."""
+        """Return the value that ``name`` refers to."""
         scope: NameScope | None = self
         text_of(name, "value name")
         while name and scope is not None:

@@ -1,4 +1,4 @@
-"""The value names that the graphs of one model have had: new ones are new in all of them."""
+"""The value names in all graphs of one model, so that new names are new in all of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class NameStock:
         self._next_numbers: dict[str, int] = {}
 
     def take(self, names: Iterable[str]) -> None:
-        """Keeps :meth:`make` from making these names up."""
+        """Keep :meth:`make` from making these names up."""
         self._taken.update(names)
 
     def make(self, stem: str) -> str:
-        """A name with that stem which nobody has taken; taken from now on."""
+        """Return an unused name with that stem, and mark it as used."""
         number = self._next_numbers.get(stem, 0)
         while (name := f"{stem}__{number}") in self._taken:
             number += 1

@@ -1,6 +1,7 @@
-"""What a model needs beyond the operators that everybody has, as values.
+"""Needs of a model beyond the operators that every provider has, as values.
 
-Imports neither numpy nor onnx. ``operator_scan.py`` finds it in a model's encoding.
+This module imports neither numpy nor onnx. ``operator_scan.py`` finds the needs in a model's
+encoding.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MICROSOFT_DOMAIN = "com.microsoft"
 class OnnxOperator(NamedTuple):
     """An operator of ONNX's own domains as a model uses it.
 
-    ``opset`` is None where its domain is not imported.
+    ``opset`` is None if its domain is not imported.
     """
 
     domain: str
@@ -29,15 +30,15 @@ class OnnxOperator(NamedTuple):
 
 
 class ModelOperators(NamedTuple):
-    """What a model needs beyond the operators that ONNX defines in the opsets which it imports.
+    """Needs of a model beyond the operators that ONNX defines in the opsets which it imports.
 
     Attributes:
-        operators: those that are neither ONNX's nor functions of the model, EPContext not among
-            them; sorted.
-        context_sources: ``source`` of its EPContext nodes, "" where one states none; sorted.
+        operators: operators that are neither ONNX's nor functions of the model, without EPContext;
+            sorted.
+        context_sources: ``source`` of its EPContext nodes, "" if one has none; sorted.
         undefined: operators in ONNX's own domains that ONNX does not define in that opset; sorted.
-        deprecated: those that the opset has taken out of use; sorted.
-        opset: that of ONNX's main domain, where it is one that not every onnx package knows.
+        deprecated: operators that the opset has taken out of use; sorted.
+        opset: the opset of ONNX's main domain, if not every onnx package knows it.
     """
 
     operators: tuple[Operator, ...] = ()
@@ -56,7 +57,7 @@ NOTHING = ModelOperators()
 
 
 def operator_text(operator: Operator) -> str:
-    """E.g. "com.acme:Frobnicate".
+    """Return the operator as text, e.g. "com.acme:Frobnicate".
 
     >>> operator_text(("", "Relu"))
     'ai.onnx:Relu'

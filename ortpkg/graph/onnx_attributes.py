@@ -28,11 +28,12 @@ _FIELD_KINDS = {
 
 
 def attribute_kind(proto: onnx.AttributeProto) -> str:
-    """The type name ("INT", "GRAPH", ...).
+    """Return the type name ("INT", "GRAPH", ...).
 
-    Models before IR version 2 leave it out, then the field that is set says it.
+    Models before IR version 2 leave it out; then the field that is set decides.
 
-    Raises InvalidGraphError for an unknown type, or where there is neither type nor value.
+    Raises:
+        InvalidGraphError: for an unknown type, or without both type and value.
     """
     try:
         kind = str(onnx.AttributeProto.AttributeType.Name(proto.type))
@@ -43,14 +44,14 @@ def attribute_kind(proto: onnx.AttributeProto) -> str:
     if kind != "UNDEFINED":
         return kind
     present = {descriptor.name for descriptor, _ in proto.ListFields()}
-    found = next((kind for name, kind in _FIELD_KINDS.items() if name in present), None)
-    if found is None:
+    kind_of_field = next((kind for name, kind in _FIELD_KINDS.items() if name in present), None)
+    if kind_of_field is None:
         raise InvalidGraphError(f"attribute {quoted(proto.name)} has no value")
-    return found
+    return kind_of_field
 
 
 def attribute_value(proto: onnx.AttributeProto, kind: str, tensors: TensorReader) -> Any:
-    """The value of any attribute but a graph, as :class:`ortpkg.graph.node.Attribute` has it."""
+    """Return the value of any attribute but a graph, as in :class:`ortpkg.graph.node.Attribute`."""
     if kind in _PLAIN_FIELDS:
         return getattr(proto, _PLAIN_FIELDS[kind])
     if kind in _PLAIN_LIST_FIELDS:

@@ -1,4 +1,4 @@
-"""What an opset of ONNX says of an operator: a table in place of onnx, which loads slowly."""
+"""Operators that ONNX's opsets define: a table used instead of onnx, which loads slowly."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ _OPSET_KNOWN_EVERYWHERE = 24
 
 
 class OperatorState(Enum):
-    """What an opset says of an operator.
+    """The state of an operator in an opset.
 
-    ADDED: nothing, but onnxruntime has it there. UNKNOWN: the opset is newer than the table.
+    ADDED: ONNX does not define it, but onnxruntime has it there. UNKNOWN: the opset is newer than
+    the table.
     """
 
     DEFINED = auto()
@@ -62,9 +63,9 @@ class OperatorState(Enum):
 
 
 def operator_state(domain: str, op_type: str, opset: int | None) -> OperatorState:
-    """What opset ``opset`` of one of ONNX's own domains says of an operator.
+    """Return the state of an operator in opset ``opset`` of one of ONNX's own domains.
 
-    ``opset`` is None where the domain is not imported.
+    ``opset`` is None if the domain is not imported.
     """
     if opset is None:
         return OperatorState.UNDEFINED
@@ -90,23 +91,23 @@ def operator_state(domain: str, op_type: str, opset: int | None) -> OperatorStat
 
 
 def first_opset(domain: str, op_type: str) -> int | None:
-    """The first opset that defines an operator; None where none does that the table knows."""
+    """Return the first opset that defines an operator; None if the table knows none."""
     return FIRST_OPSETS.get(domain, {}).get(op_type)
 
 
 def deprecating_opset(domain: str, op_type: str) -> int | None:
-    """The first opset in which an operator is out of use; None where none is known."""
+    """Return the first opset in which an operator is out of use; None if none is known."""
     return DEPRECATING_OPSETS.get(domain, {}).get(op_type)
 
 
 def is_known_everywhere(opset: int) -> bool:
-    """Whether every onnx package that ortpkg works with knows this opset of ONNX's main domain."""
+    """Return True if every supported onnx package knows this opset of ONNX's main domain."""
     return 1 <= opset <= _OPSET_KNOWN_EVERYWHERE
 
 
 @cache
 def newest_opset_here() -> int:
-    """The newest opset of ONNX's main domain that the installed onnx knows; later ones fail."""
+    """Return the newest opset of ONNX's main domain in the installed onnx; later ones fail."""
     from importlib.metadata import version  # 15 ms; only for models of the newest opsets
 
     if version("onnx") == ONNX_VERSION:

@@ -1,8 +1,8 @@
-"""From an ONNX model to our graph: the only place that reads ModelProto for the engine.
+"""Reads ONNX models into graphs: the only module that reads ModelProto for the engine.
 
-Iterates over nodes, and recurses only into sub-graphs and function calls, whose nesting is limited.
-Model-local functions are inlined on the way: their nodes keep the version of the operator that the
-function's own imports mean.
+It iterates over nodes, and recurses only into sub-graphs and function calls, whose nesting is
+limited. Model-local functions are inlined on the way: their nodes keep the version of the operator
+in the function's own imports.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ def load_model(
     external_data_folder: str | os.PathLike[str] | None = None,
     with_own_links: bool = False,
     limits: ModelLimits = _DEFAULT_LIMITS,
-    given: GivenTensors = _NOTHING_GIVEN,
+    replacements: GivenTensors = _NOTHING_GIVEN,
 ) -> Model:
-    """Loads a model from a file, bytes or a message, and checks its graph.
+    """Load a model from a file, bytes or a message, and check its graph.
 
     Weights are mapped when first used.
 
     Args:
         source: a path, serialized bytes, or a ModelProto (not changed, and not to be changed
             afterwards).
-        external_data_folder: where external data lies; default: the folder of the model file. A
+        external_data_folder: the folder of external data; default: the folder of the model file. A
             model from memory has none.
-        with_own_links: whether external data may lie behind any symbolic link that belongs to the
+        with_own_links: True to allow external data behind any symbolic link that belongs to the
             current user.
-        limits: what a model may ask for.
-        given: tensors in place of the model's.
+        limits: bounds on the model.
+        replacements: tensors that replace the model's.
 
     Raises:
-        ModelError: a given tensor does not fit.
+        ModelError: a replacement does not fit.
         ModelNotFoundError, ModelFileError: the file, or external data, is missing, damaged or out
             of bounds.
         InvalidGraphError: a cycle, an undefined value, a doubly defined value, an unknown opset,
@@ -88,19 +88,19 @@ def load_model(
         else model_file.path and model_file.path.parent
     )
     tensors = TensorReader(
-        folder=_data_files(given, folder, model_file.path, with_own_links), limits=limits
+        folder=_data_files(replacements, folder, model_file.path, with_own_links), limits=limits
     )
-    return _Reader(model_file, tensors, limits, given).read()
+    return _Reader(model_file, tensors, limits, replacements).read()
 
 
 def _data_files(
-    given: GivenTensors,
+    replacements: GivenTensors,
     folder: str | os.PathLike[str] | None,
     model: Path | None,
     with_own_links: bool,
 ) -> FilesInMemory | ExternalDataFolder | None:
-    if given.files:
-        return FilesInMemory(given.files)
+    if replacements.files:
+        return FilesInMemory(replacements.files)
     return (
         None
         if folder is None
@@ -110,25 +110,29 @@ def _data_files(
 
 class _Reader:
     def __init__(
-        self, model_file: ModelFile, tensors: TensorReader, limits: ModelLimits, given: GivenTensors
+        self,
+        model_file: ModelFile,
+        tensors: TensorReader,
+        limits: ModelLimits,
+        replacements: GivenTensors,
     ) -> None:
         self._model_file = model_file
         self._tensors = tensors
         self._limits = limits
-        self._given = given
+        self._replacements = replacements
         self._node_count = 0
         self._defined: dict[Graph, set[str]] = {}
         self._functions = ModelFunctions(model_file.proto.functions, limits)
 
     def read(self) -> Model:
-        """The model, its functions inlined and its graphs checked."""
+        """Return the model, its functions inlined and its graphs checked."""
         proto = self._model_file.proto
         opset_imports = read_opset_imports(proto.opset_import) or {"": 1}
         graph = Graph(text_of(proto.graph.name, "graph name"), opset_imports=opset_imports)
         self._fill(NameScope(graph, graph.opset_imports), proto.graph)
         # Transformers write ONNX's own nodes into a graph that has none, too.
         graph.opset_imports.setdefault(ONNX_DOMAIN, _IMPLIED_OPSETS[ONNX_DOMAIN])
-        self._given.verify_external(graph.initializers)
+        self._replacements.verify_external(graph.initializers)
         verify_graph(graph)
         verify_schemas(graph)
         return Model(
@@ -146,7 +150,7 @@ class _Reader:
     # --- graphs -----------------------------------------------------------------------------------
 
     def _fill(self, scope: NameScope, proto: onnx.GraphProto) -> None:
-        """Reads ``proto`` into ``scope.graph``."""
+        """Read ``proto`` into ``scope.graph``."""
         graph = scope.graph
         self._name_definitions(scope, proto)
         graph.doc_string = text_of(proto.doc_string, "doc string")
@@ -174,7 +178,7 @@ class _Reader:
         self._add_nodes(scope, proto.node)
 
     def _name_definitions(self, scope: NameScope, proto: onnx.GraphProto) -> None:
-        """Renames values of a sub-graph that a graph around it has too: names are unique here."""
+        """Rename values of a sub-graph that a graph around it has too: names are unique here."""
         graph = scope.graph
         defined = dict.fromkeys(value.name for value in polled_parts(proto.input))
         defined |= dict.fromkeys(tensor.name for tensor in polled_parts(proto.initializer))
@@ -211,8 +215,10 @@ class _Reader:
                 raw = source, *spans[index]
             name = scope.resolve(tensor.name)
             _check_initializer_name(graph, name)
-            given = self._given.initializer(tensor, name) if is_main else None
-            graph.add_initializer(given or self._tensors.initializer(tensor, name=name, raw=raw))
+            replacement = self._replacements.initializer(tensor, name) if is_main else None
+            graph.add_initializer(
+                replacement or self._tensors.initializer(tensor, name=name, raw=raw)
+            )
         for sparse in polled_parts(proto.sparse_initializer, 3 * CONSTANT_NBYTES):
             name = scope.resolve(sparse.values.name)
             _check_initializer_name(graph, name)
@@ -254,7 +260,7 @@ class _Reader:
                 self._add_node(scope, proto)
 
     def _implied_opset(self, scope: NameScope, domain: str) -> int | None:
-        """What a model that imports no domain of onnxruntime means: the newest version known."""
+        """Return the newest known version of an onnxruntime domain that is not imported."""
         implied = None if scope.is_function else _IMPLIED_OPSETS.get(domain)
         return implied and scope.graph.opset_imports.setdefault(domain, implied)
 
@@ -302,7 +308,7 @@ class _Reader:
         return attributes
 
     def _attribute(self, scope: NameScope, proto: onnx.AttributeProto) -> Attribute | None:
-        """The attribute; None where it refers to a function attribute that the call leaves out."""
+        """Return the attribute; None if it refers to a function attribute missing in the call."""
         if proto.ref_attr_name:
             if scope.attributes is None:
                 raise InvalidGraphError(
@@ -321,7 +327,7 @@ class _Reader:
     # --- functions --------------------------------------------------------------------------------
 
     def _inline(self, scope: NameScope, call: onnx.NodeProto, function: onnx.FunctionProto) -> None:
-        """Adds the function's nodes in place of ``call``, under names of their own."""
+        """Add the function's nodes in place of ``call``, with names of their own."""
         self._functions.check_call(call, function, depth=scope.depth)
         graph = scope.graph
         name = scope.prefix + (
@@ -344,16 +350,19 @@ class _Reader:
         self, scope: NameScope, call: onnx.NodeProto, function: onnx.FunctionProto
     ) -> dict[str, Attribute]:
         defaults = {proto.name: self._attribute(scope, proto) for proto in function.attribute_proto}
-        given = self._attributes(scope, call)
-        known = {*function.attribute, *defaults}
-        unknown = next((name for name in given if name not in known), None)
+        arguments = self._attributes(scope, call)
+        declared = {*function.attribute, *defaults}
+        unknown = next((name for name in arguments if name not in declared), None)
         if unknown is not None:
             raise InvalidGraphError(
                 f"node {quoted(call.name)} gives {quoted(function.name)} the attribute"
                 f" {quoted(unknown)}, which it does not declare",
                 node_name=call.name,
             )
-        return {**{name: value for name, value in defaults.items() if value is not None}, **given}
+        return {
+            **{name: value for name, value in defaults.items() if value is not None},
+            **arguments,
+        }
 
 
 def _check_initializer_name(graph: Graph, name: str) -> None:

@@ -1,7 +1,7 @@
-"""From our graph to ONNX: a ModelProto, or a file with or without external data.
+"""Writes graphs as ONNX: a ModelProto, or a file with or without external data.
 
-Nodes are written in topological order. What the reader does not keep (training information, device
-configurations, the functions that it inlined) is not written.
+Nodes are written in topological order. Parts that the reader does not keep (training information,
+device configurations, the functions that it inlined) are not written.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ortpkg.storage.file_replacement import write_model_file
 
 TensorWriter = Callable[[Initializer], onnx.TensorProto]
 
-#: Where external data is mapped, its offset must be a multiple of the page size on every system
-#: (Windows: 64 KiB).
+#: Offsets of mapped external data must be multiples of the page size on every system (Windows:
+#: 64 KiB).
 _EXTERNAL_ALIGNMENT = 65536
 _SMALLEST_EXTERNAL_NBYTES = 1024
 _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
@@ -39,13 +39,13 @@ _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How parts of a model become messages.
+    """Functions that turn parts of a model into messages.
 
     Attributes:
         tensor: makes the message of an initializer.
         attribute_tensor: makes the message of a tensor in an attribute.
-        keeps_initializer: whether an initializer is written at all.
-        stand_in: the node that is written for a node.
+        keeps_initializer: returns True if an initializer is written.
+        stand_in: returns the node that is written for a node.
     """
 
     tensor: TensorWriter
@@ -55,7 +55,7 @@ class WriteOptions:
 
 
 def to_model_proto(model: Model, *, options: WriteOptions | None = None) -> onnx.ModelProto:
-    """The model as a message; without ``options`` one that holds all its data."""
+    """Return the model as a message; without ``options``, it contains all data."""
     proto = onnx.ModelProto(
         ir_version=model.ir_version,
         producer_name=model.producer_name,
@@ -81,22 +81,22 @@ def save_model(
     options: WriteOptions | None = None,
     replaces: bool = True,
 ) -> None:
-    """Writes the model to ``path``, replacing what is there in one step.
+    """Write the model to ``path``, replacing an existing file in one step.
 
     Args:
-        model: what to write.
+        model: the model.
         path: the file to make.
-        external_data: name of a file beside ``path`` for initializers of some size; default: all in
-            the model.
-        smallest_external_nbytes: that size; by default 1 KiB.
-        options: how parts become messages; where initializers go is decided by the arguments above.
-        replaces: whether files that are there are replaced; without it they stay, and no file is
-            made.
+        external_data: name of a file beside ``path`` for larger initializers; default: all in the
+            model.
+        smallest_external_nbytes: the least size of such initializers; by default 1 KiB.
+        options: functions that make parts into messages; the arguments above decide the location of
+            initializers.
+        replaces: True to replace existing files; if False they stay, and no file is made.
 
     Raises:
         ModelError: the message would pass protobuf's 2 GiB; external data is then needed.
         ModelFileError: ``external_data`` is not a name inside the folder, a file cannot be written,
-            or is there and may not be replaced.
+            or exists and may not be replaced.
     """
     path = Path(path)
     write_file = partial(write_model_file, replaces=replaces)
@@ -140,7 +140,7 @@ def _serialized(proto: onnx.ModelProto, path: Path) -> bytes:
 
 
 def inline_tensor(initializer: Initializer) -> onnx.TensorProto:
-    """An initializer as a message that holds its data."""
+    """Return an initializer as a message that contains its data."""
     tensor = tensor_header(initializer)
     array = initializer.numpy()
     if initializer.element_type is ElementType.STRING:
@@ -153,7 +153,7 @@ def inline_tensor(initializer: Initializer) -> onnx.TensorProto:
 
 
 def tensor_header(initializer: Initializer) -> onnx.TensorProto:
-    """An initializer's name, type and shape as a message, without data."""
+    """Return an initializer's name, type and shape as a message, without data."""
     tensor = onnx.TensorProto(data_type=int(initializer.element_type), dims=list(initializer.shape))
     if initializer.name:
         tensor.name = initializer.name
@@ -170,7 +170,7 @@ class _ExternalTensors:
         self._offset = 0
 
     def write(self, initializer: Initializer) -> onnx.TensorProto:
-        """The message of a constant, whose bytes go to the file if they are many."""
+        """Return the message of a constant, whose bytes go to the file if they are many."""
         if (
             initializer.nbytes < self._smallest_nbytes
             or initializer.element_type is ElementType.STRING
@@ -199,7 +199,7 @@ class _Writer:
         self._options = options
 
     def write_graph(self, graph: Graph, proto: onnx.GraphProto) -> None:
-        """Fills ``proto`` with ``graph`` and the graphs inside its nodes."""
+        """Fill ``proto`` with ``graph`` and the graphs inside its nodes."""
         proto.name = graph.name
         _set_doc_string(proto, graph.doc_string)
         _add_entries(proto.metadata_props, graph.metadata)
@@ -215,10 +215,10 @@ class _Writer:
             self._model.ir_version < _FIRST_IR_VERSION_WITH_OVERRIDABLE_INITIALIZERS
             and graph.parent is None
         ):
-            kept = (
+            written = (
                 name for name in graph.initializers if self._options.keeps_initializer(graph, name)
             )
-            inputs += [name for name in kept if not graph.is_input(name)]
+            inputs += [name for name in written if not graph.is_input(name)]
         for name in inputs:
             proto.input.append(_value_info(graph, name))
         for name in graph.outputs:

@@ -1,4 +1,4 @@
-"""A node as far as it knows nothing of graphs; :class:`ortpkg.graph.graph.Node` is the whole."""
+"""A node without knowledge of graphs; :class:`ortpkg.graph.graph.Node` adds it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ortpkg.graph.graph_parts import Attribute
 
 
 class OperatorCall:
-    """One operator, the values that it takes and makes, and its attributes.
+    """One operator, its input and output values, and its attributes.
 
     Attributes:
         index: unique and stable within the graph.
-        name: for people; may be empty in a model, never here (one is made up).
-        op_type, domain: the operator; ``since_version`` is the version of its definition that the
-            model's opset means.
+        name: for people; it may be empty in a model, never here (one is made up).
+        op_type, domain: the operator; ``since_version`` is the version of its definition in the
+            model's opset.
         attributes: by name.
         execution_provider: "" until partitioning assigns it.
     """
 
-    # A node may have many thousands of values, of which one after the other gets another name. So
-    # the names are a list, or a dictionary, while they are exchanged, and become a tuple again when
-    # somebody reads them.
+    # A node may have many thousands of values, which are renamed one after the other. So the names
+    # are a list, or a dictionary, while they are exchanged, and become a tuple again at the next
+    # read.
     __slots__ = (
         "_implicit_inputs", "_inputs", "_outputs", "attributes", "doc_string", "domain",
         "execution_provider", "index", "metadata", "name", "op_type", "since_version",
@@ -88,23 +88,24 @@ class OperatorCall:
         self._implicit_inputs = names
 
     def exchange_input(self, slot: int, name: str) -> str:
-        """Takes ``name`` at ``slot``, without a look at the others; what stood there."""
+        """Take ``name`` at ``slot``, without a look at other inputs; return the former name."""
         if not isinstance(self._inputs, list):
             self._inputs = list(self._inputs)
         old, self._inputs[slot] = self._inputs[slot], name
         return old
 
     def exchange_output(self, slot: int, name: str) -> str:
-        """Makes ``name`` at ``slot``, without a look at the others; what stood there."""
+        """Make ``name`` at ``slot``, without a look at other outputs; return the former name."""
         if not isinstance(self._outputs, list):
             self._outputs = list(self._outputs)
         old, self._outputs[slot] = self._outputs[slot], name
         return old
 
     def exchange_implicit_input(self, old: str, new: str) -> None:
-        """Uses ``new`` for ``old`` in sub-graphs, without a look at the others.
+        """Use ``new`` instead of ``old`` in sub-graphs, without a look at other values.
 
-        KeyError where it does not use it.
+        Raises:
+            KeyError: if ``old`` is not used.
         """
         if not isinstance(self._implicit_inputs, dict):
             self._implicit_inputs = dict.fromkeys(self._implicit_inputs)
@@ -112,15 +113,15 @@ class OperatorCall:
         self._implicit_inputs[new] = None
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The attribute's value (strings decoded), or ``default`` where it is absent."""
-        found = self.attributes.get(name)
-        if found is None:
+        """Return the attribute's value (strings decoded), or ``default`` if it is absent."""
+        attribute = self.attributes.get(name)
+        if attribute is None:
             return default
-        if found.kind == "STRING":
-            return found.value.decode("utf-8", "surrogateescape")
-        if found.kind == "STRINGS":
-            return tuple(text.decode("utf-8", "surrogateescape") for text in found.value)
-        return found.value
+        if attribute.kind == "STRING":
+            return attribute.value.decode("utf-8", "surrogateescape")
+        if attribute.kind == "STRINGS":
+            return tuple(text.decode("utf-8", "surrogateescape") for text in attribute.value)
+        return attribute.value
 
     def __str__(self) -> str:
         domain = f"{self.domain}:" if self.domain else ""

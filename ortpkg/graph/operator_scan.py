@@ -1,7 +1,7 @@
-"""Which operators a model file needs that not all have, found in its encoding in little time.
+"""Finds the operators a model file needs that not every provider has, quickly in its encoding.
 
 Every node is looked at, in sub-graphs too, and in those functions that are called; weights are
-passed over. Field numbers are those of onnx.proto.
+skipped. Field numbers are those of onnx.proto.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOT_ONNX = (OperatorState.UNDEFINED, OperatorState.ADDED)
 #: Most attribute names kept for one operator; no ONNX operator has a quarter as many.
 _MOST_NAMES_KEPT = 256
 _SHORT_ATTRIBUTE_NBYTES, _MOST_ATTRIBUTES_KEPT = 64, 1 << 12
-#: Opening a pipe would wait for somebody to write into it.
+#: Without O_NONBLOCK, opening a pipe would wait for a writer.
 _OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -55,9 +55,9 @@ _OPEN_FLAGS = (
 
 
 def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None:
-    """What the model at ``path`` needs.
+    """Return the needs of the model at ``path``.
 
-    None where that cannot be told: no file, no model, or past a limit.
+    None if they cannot be determined: no file, no model, or a limit is exceeded.
     """
     return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
 
@@ -68,10 +68,10 @@ class UsedOperators(NamedTuple):
     EPContext and the model's own functions are not among them.
 
     Attributes:
-        onnx: those of ONNX's own domains.
-        foreign: those of other domains.
-        attributes: names of the attributes that nodes of each of ``onnx`` have, sorted; no entry
-            where no node has any.
+        onnx: operators of ONNX's own domains.
+        foreign: operators of other domains.
+        attributes: names of the attributes that nodes of each of ``onnx`` have, sorted; no entry if
+            no node has any.
     """
 
     onnx: tuple[OnnxOperator, ...]
@@ -80,7 +80,7 @@ class UsedOperators(NamedTuple):
 
     @classmethod
     def of(cls, scan: _Scan) -> UsedOperators:
-        """Those that a walk over a whole model found."""
+        """Return the operators that a walk over a whole model collected."""
         onnx = sorted(scan.onnx_operators, key=_in_order)
         names = scan.attribute_names
         return cls(
@@ -93,7 +93,7 @@ class UsedOperators(NamedTuple):
 
 
 def scan_operators(path: Path, *, limits: ModelLimits) -> UsedOperators | None:
-    """The operators of the model at ``path``; None where they cannot be told, as above."""
+    """Return the operators of the model at ``path``; None if they cannot be determined."""
     return _of_file(
         path, limits, lambda data: UsedOperators.of(_walked(data, limits, names_attributes=True))
     )
@@ -119,7 +119,11 @@ def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) 
 
 
 def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
-    """What a serialized ModelProto needs. WireFormatError where it is none, or is past a limit."""
+    """Return the needs of a serialized ModelProto.
+
+    Raises:
+        WireFormatError: if it is no ModelProto, or exceeds a limit.
+    """
     scan = _walked(data, limits)
     states = {
         operator: _state_of(operator) for operator in sorted(scan.onnx_operators, key=_in_order)
@@ -136,7 +140,7 @@ def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
 
 
 def _state_of(operator: OnnxOperator) -> OperatorState:
-    """The opset a session takes if a model imports none: the newest of the main domain only."""
+    """Return the state; without an import, a session takes the main domain's newest opset."""
     if operator.opset is None and not operator.domain:
         return operator_state("", operator.name, NEWEST_OPSETS[""])
     return operator_state(*operator)
@@ -147,7 +151,7 @@ def _in_order(operator: OnnxOperator) -> tuple[str, str, int]:
 
 
 def _walked(data: memoryview, limits: ModelLimits, *, names_attributes: bool = False) -> _Scan:
-    """The scan of a whole model, done."""
+    """Return the completed scan of a whole model."""
     outline = _Outline.of(data)
     functions: dict[Operator, list[_Span]] = {}
     for span in outline.functions:
@@ -163,7 +167,7 @@ def _walked(data: memoryview, limits: ModelLimits, *, names_attributes: bool = F
 
 
 class _Outline(NamedTuple):
-    """Where the parts of a model lie; weights are not looked at."""
+    """Ranges of the parts of a model; weights are not looked at."""
 
     graphs: tuple[_Span, ...]
     functions: tuple[_Span, ...]
@@ -171,7 +175,7 @@ class _Outline(NamedTuple):
 
     @classmethod
     def of(cls, data: memoryview) -> _Outline:
-        """Where the graphs, functions and opset imports of a serialized model lie."""
+        """Find the graphs, functions and opset imports of a serialized model."""
         graphs: list[_Span] = []
         functions: list[_Span] = []
         imports: list[_Span] = []
@@ -185,16 +189,15 @@ class _Outline(NamedTuple):
 class _Scan:
     """One walk over the nodes of a model.
 
-    Gathers the foreign operators, and those of ONNX with their opsets.
+    It collects the foreign operators, and ONNX's with their opsets.
 
     Attributes:
-        functions: operator that the model defines → where; those of one name differ in their
-            overload only.
+        functions: operator that the model defines → its ranges; functions of one name differ only
+            in their overload.
         opsets: of ONNX's main domain, as the model and the functions import them.
-        to_read: the functions that were called and are still to be walked over; no function is
-            twice.
-        without_graphs: attributes, as they are written, in which no graph is.
-        attribute_names: of ONNX's operators, if the walk is to gather them: it takes longer.
+        to_read: called functions that still have to be walked over; no function occurs twice.
+        without_graphs: attributes, as encoded, that contain no graph.
+        attribute_names: of ONNX's operators, if the walk collects them: it takes longer.
     """
 
     def __init__(
@@ -220,10 +223,10 @@ class _Scan:
         self.attribute_names: dict[OnnxOperator, set[str]] = {}
 
     def read_nodes(self, start: int, stop: int, node_field: int, opsets: Mapping[str, int]) -> None:
-        """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
+        """Read the nodes of a graph or a function, and of graphs inside them; no recursion."""
         waiting = [(start, stop, node_field, 0)]
         self.opsets.append(opsets.get("", 1))
-        seen: set[_RawOperator] = set()
+        counted: set[_RawOperator] = set()
         while waiting:
             start, stop, wanted, depth = waiting.pop()
             if depth > self.limits.subgraph_depth:
@@ -234,10 +237,10 @@ class _Scan:
                 if number != wanted or body < 0:
                     continue
                 raw, attributes = self._read_node(body, end)
-                if raw not in seen:
+                if raw not in counted:
                     self._count_in(raw, attributes, opsets)
                     if raw != _RAW_EP_CONTEXT:  # each node of these has a source of its own
-                        seen.add(raw)
+                        counted.add(raw)
                 if attributes:
                     if self.names_attributes:
                         self._name_attributes(raw, attributes, opsets)
@@ -246,9 +249,9 @@ class _Scan:
                     )
 
     def _read_node(self, start: int, stop: int) -> tuple[_RawOperator, list[_Span]]:
-        """The node's operator as it is written, and where its attributes are.
+        """Return the node's operator as encoded, and the ranges of its attributes.
 
-        Every node comes through here.
+        It is called for every node.
         """
         self.node_count += 1
         if self.node_count > self.limits.node_count:
@@ -295,7 +298,7 @@ class _Scan:
                 names.add(self._attribute_name(*span))
 
     def _attribute_name(self, start: int, stop: int) -> str:
-        """Return the beginning of the name: too long a one hides nothing else of the model."""
+        """Return the beginning of the name: one that is too long hides nothing else."""
         name = b""
         for number, _, body, end in fields(self.data, start, stop):
             if number == _ATTRIBUTE_NAME and body >= 0:
@@ -308,9 +311,9 @@ class _Scan:
             self.to_read += self.functions[operator]
 
     def _subgraphs(self, attributes: Iterable[_Span]) -> Iterator[_Span]:
-        """The graphs in attributes.
+        """Yield the graphs in attributes.
 
-        Short ones, of which most nodes have the same few, are looked into once.
+        Short attributes, of which most nodes have the same few, are looked into once.
         """
         for start, stop in attributes:
             short = (
@@ -318,13 +321,17 @@ class _Scan:
             )
             if short in self.without_graphs:
                 continue
-            found = [
+            graphs = [
                 (body, end)
                 for number, _, body, end in fields(self.data, start, stop)
                 if number in (_ATTRIBUTE_G, _ATTRIBUTE_GRAPHS) and body >= 0
             ]
-            yield from found
-            if short is not None and not found and len(self.without_graphs) < _MOST_ATTRIBUTES_KEPT:
+            yield from graphs
+            if (
+                short is not None
+                and not graphs
+                and len(self.without_graphs) < _MOST_ATTRIBUTES_KEPT
+            ):
                 self.without_graphs.add(short)
 
     def _source(self, attributes: list[_Span]) -> str:
@@ -341,7 +348,7 @@ class _Scan:
 
 
 def _defined_by(data: memoryview, start: int, stop: int) -> Operator:
-    """The operator that a function defines."""
+    """Return the operator that a function defines."""
     texts = dict.fromkeys((_FUNCTION_DOMAIN, _FUNCTION_NAME), "")
     for number, _, body, end in fields(data, start, stop):
         if number in texts and body >= 0:
@@ -358,7 +365,7 @@ def _imports_of_function(data: memoryview, start: int, stop: int) -> list[_Span]
 
 
 def _opsets(data: memoryview, imports: Iterable[_Span]) -> dict[str, int]:
-    """Domain → the version that is imported; of two, the later counts."""
+    """Return domain → imported version; of two imports, the later counts."""
     return {
         _plain(_domain_of_import(data, *span)): _version_of_import(data, *span) for span in imports
     }
@@ -374,7 +381,7 @@ def _version_of_import(data: memoryview, start: int, stop: int) -> int:
 
 
 def _plain(domain: str) -> str:
-    """ONNX's main domain has two names."""
+    """Return the domain, with one of the two names of ONNX's main domain."""
     return "" if domain == "ai.onnx" else domain
 
 

@@ -1,4 +1,4 @@
-"""Operator schemas: the version that a node means, and the types its constraints stand for.
+"""Operator schemas: the version that a node refers to, and the types of its constraints.
 
 Source: onnx.defs. Operators of other domains have no schema here: their version is the imported
 one.
@@ -32,9 +32,9 @@ _LARGEST_OPSET = (1 << 31) - 1
 
 @cache
 def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The definition of an operator that opset ``opset`` of its domain means.
+    """Return the definition of an operator in opset ``opset`` of its domain.
 
-    None where there is none.
+    None if there is none.
     """
     if not 0 <= opset <= _LARGEST_OPSET:
         return None
@@ -45,9 +45,9 @@ def find_schema(domain: str, op_type: str, opset: int) -> onnx.defs.OpSchema | N
 
 
 def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
-    """The version of the operator's definition under ``opset``.
+    """Return the version of the operator's definition under ``opset``.
 
-    ``opset`` itself where there is no definition.
+    ``opset`` itself if there is no definition.
     """
     schema = find_schema(domain, op_type, opset)
     if schema is None:
@@ -56,35 +56,35 @@ def resolve_since_version(domain: str, op_type: str, opset: int) -> int:
 
 
 def schema_of(node: Node) -> onnx.defs.OpSchema | None:
-    """The node's operator definition; None for operators that the onnx package does not define."""
+    """Return the node's operator definition; None if the onnx package does not define it."""
     return find_schema(node.domain, node.op_type, node.since_version)
 
 
 def constraint_types(graph: Graph, node: Node) -> dict[str, ElementType]:
-    """Type-constraint name → element type, as far as known types of inputs and outputs tell.
+    """Return type-constraint name → element type, as far as input and output types are known.
 
-    Containers count by what they hold. An operator without a schema binds "T" to its first typed
-    input, or to that one that has it.
+    Containers count by their elements. An operator without a schema binds "T" to its first typed
+    input, or to the input listed in ``_INPUT_OF_T``.
     """
     schema = schema_of(node)
-    found: dict[str, ElementType] = {}
+    types: dict[str, ElementType] = {}
     if schema is None:
         first = _INPUT_OF_T.get((node.domain, node.op_type), 0)
         for value in (*node.inputs[first:], *node.outputs):
             element_type = _element_type(graph.type_of(value)) if value else None
             if element_type is not None:
                 return {"T": element_type}
-        return found
+        return types
     for values, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
         for slot, value in enumerate(values):
             if not value or not formals:
                 continue
             constraint = formals[min(slot, len(formals) - 1)].type_str
-            if constraint not in found and "(" not in constraint:
+            if constraint not in types and "(" not in constraint:
                 element_type = _element_type(graph.type_of(value))
                 if element_type is not None:
-                    found[constraint] = element_type
-    return found
+                    types[constraint] = element_type
+    return types
 
 
 def _element_type(value_type: ValueType | None) -> ElementType | None:
@@ -97,11 +97,11 @@ def _element_type(value_type: ValueType | None) -> ElementType | None:
 
 @dataclass(frozen=True, slots=True)
 class OutputFormal:
-    """What a definition says of an output.
+    """The definition of an output.
 
     Attributes:
         sources: input slots of the same type; a variadic input counts from its slot on.
-        fixed: the element type, where there is only one.
+        fixed: the element type, if there is only one.
         allowed: the types, as ONNX writes them.
     """
 
@@ -112,24 +112,26 @@ class OutputFormal:
 
 @cache
 def output_formals(domain: str, op_type: str, version: int) -> tuple[OutputFormal, ...]:
-    """What an operator's definition says of its outputs, by position.
+    """Return the definitions of an operator's outputs, by position.
 
-    () where there is no definition.
+    () if there is no definition.
     """
     schema = find_schema(domain, op_type, version)
     if schema is None:
         return ()
-    found = []
+    formals = []
     for formal in schema.outputs:
         sources = tuple(
-            slot for slot, given in enumerate(schema.inputs) if given.type_str == formal.type_str
+            slot
+            for slot, input_formal in enumerate(schema.inputs)
+            if input_formal.type_str == formal.type_str
         )
         types = list(formal.types)
         fixed = declared_element_type(types[0]) if len(types) == 1 else None
-        found.append(OutputFormal(sources, fixed or ElementType.UNDEFINED, frozenset(types)))
-    return tuple(found)
+        formals.append(OutputFormal(sources, fixed or ElementType.UNDEFINED, frozenset(types)))
+    return tuple(formals)
 
 
 def forget_output_formals() -> None:
-    """Reads definitions anew: one came or went."""
+    """Make the next call read definitions anew, after one was added or removed."""
     output_formals.cache_clear()

@@ -1,4 +1,4 @@
-"""Text of protobuf messages, whose parser gives bytes where a text is no UTF-8."""
+"""Text of protobuf messages, whose parser returns bytes if a text is no UTF-8."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ortpkg.graph.load_control import ENTRY_NBYTES, polled_parts
 
 
 def text_of(value: str | bytes, what: str) -> str:
-    """``value``, which is text; ModelFileError where it is not.
+    """Return ``value`` if it is text; else raise ModelFileError.
 
-    ``what`` says what it is the text of.
+    ``what`` describes the text in the message.
     """
     if isinstance(value, bytes):
         raise ModelFileError(f"the {what} {quoted(value)} is not UTF-8 text")
@@ -21,7 +21,7 @@ def text_of(value: str | bytes, what: str) -> str:
 
 
 def entries_of(entries: Collection[onnx.StringStringEntryProto], what: str) -> dict[str, str]:
-    """Key-value pairs as a dictionary; of a key that comes twice the last value holds."""
+    """Return key-value pairs as a dictionary; the last value of a repeated key counts."""
     return {
         text_of(entry.key, f"key of {what}"): text_of(entry.value, f"value of {what}")
         for entry in polled_parts(entries, ENTRY_NBYTES)

@@ -1,6 +1,6 @@
 """Walks over everything in a ModelProto: graphs within graphs, functions, training graphs.
 
-It does not recurse, for strangers nest as deep as they like.
+It does not recurse, since untrusted models nest as deep as they like.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 
-#: What a model's nodes and tensors are in, and the nodes themselves.
+#: Messages that contain a model's nodes and tensors, and the nodes themselves.
 ModelPart = onnx.GraphProto | onnx.FunctionProto | onnx.NodeProto
 
 
 def walk_parts(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[ModelPart]:
-    """Every graph and function of a model, each before its nodes: what looks at all asks once.
+    """Yield every graph and function of a model, each before its nodes, in a single walk.
 
     Graphs are the main one, all sub-graphs (in functions too), and those of training information.
 
-    Raises InvalidGraphError past the limits on node count or nesting, LimitExceededError where the
-    session or command that is under way has reached a limit.
+    Raises:
+        InvalidGraphError: past the limits on node count or nesting.
+        LimitExceededError: if the current session or command has reached a limit.
     """
     pending: list[tuple[onnx.GraphProto | onnx.FunctionProto, int]] = [(model.graph, 0)]
     pending += [(function, 0) for function in model.functions]
@@ -40,38 +41,38 @@ def walk_parts(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[Model
         if node_count > limits.node_count:
             raise InvalidGraphError(f"the model has more than {limits.node_count} nodes")
         yield part
-        found: list[onnx.GraphProto] = []
+        subgraphs: list[onnx.GraphProto] = []
         for node in polled_parts(part.node):
             yield node
             for attribute in node.attribute:
                 if attribute.HasField("g"):
-                    found.append(attribute.g)
-                found += attribute.graphs
-        pending += [(graph, depth + 1) for graph in reversed(found)]
+                    subgraphs.append(attribute.g)
+                subgraphs += attribute.graphs
+        pending += [(graph, depth + 1) for graph in reversed(subgraphs)]
 
 
 def walk_nodes(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.NodeProto]:
-    """The nodes of :func:`walk_parts`."""
+    """Yield the nodes of :func:`walk_parts`."""
     for part in walk_parts(model, limits=limits):
         if isinstance(part, onnx.NodeProto):
             yield part
 
 
 def walk_graphs(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.GraphProto]:
-    """The graphs of :func:`walk_parts`."""
+    """Yield the graphs of :func:`walk_parts`."""
     for part in walk_parts(model, limits=limits):
         if isinstance(part, onnx.GraphProto):
             yield part
 
 
 def walk_tensors(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.TensorProto]:
-    """Every tensor of :func:`walk_parts`, in its order."""
+    """Yield every tensor of :func:`walk_parts`, in its order."""
     for part in walk_parts(model, limits=limits):
         yield from tensors_of(part)
 
 
 def tensors_of(part: ModelPart) -> Iterable[onnx.TensorProto]:
-    """A part's own: initializers, those in attributes, sparse ones as values and indices."""
+    """Return a part's own tensors: initializers, attributes, sparse values and indices."""
     if isinstance(part, onnx.NodeProto):
         attributes = part.attribute
         return _attribute_tensors(attributes) if attributes else ()

@@ -1,4 +1,4 @@
-"""Says in one word how a model is quantized, from its operators and the types of their operands."""
+"""Describes in one word how a model is quantized, from its operators and their operand types."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _FLOAT_TYPES = {
 
 
 class QuantizationWord:
-    """What nodes and tensors of a model, told one by one, say together."""
+    """The quantization of a model as a word, from its nodes and tensors added one by one."""
 
     def __init__(self) -> None:
         self._operators: set[str] = set()
-        #: Of the nodes that the word can depend on.
+        #: Nodes that the word can depend on.
         self._nodes: list[onnx.NodeProto] = []
         self._tensor_types: dict[str, int] = {}
-        #: Element type → how many elements the tensors of it have.
+        #: Element type → number of elements in all tensors of that type.
         self._sizes: Counter[int] = Counter()
 
     def add_node(self, node: onnx.NodeProto) -> None:
-        """Takes one node of the model, of whichever graph."""
+        """Add a node of any graph of the model."""
         op_type = node.op_type
         self._operators.add(op_type)
         if op_type in _BLOCKWISE_BITS or op_type in _QUANTIZING_OPERATORS:
@@ -56,13 +56,13 @@ class QuantizationWord:
                     self._tensor_types[node.output[0]] = attribute.t.data_type
 
     def add_tensor(self, tensor: onnx.TensorProto) -> None:
-        """Takes one tensor of the model."""
+        """Add a tensor of the model."""
         if tensor.name:
             self._tensor_types[tensor.name] = tensor.data_type
         self._sizes[tensor.data_type] += prod(tensor.dims)
 
     def word(self) -> str:
-        """The most specific word for how the model is quantized.
+        """Return the most specific word for the quantization of the model.
 
         One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``,
         ``dynamic-int8``, ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``.
@@ -108,9 +108,9 @@ def _dequantized_bits(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> 
 
 
 def _quantized_type(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> str:
-    """ "int8" (signed or not), "int4", "int16", "float8", ....
+    """Return "int8" (signed or not), "int4", "int16", "float8", ...
 
-    Int8 where nothing in the model says otherwise.
+    It is "int8" unless the model has another type.
     """
     operands = [node.input[2]] if len(node.input) > 2 else []
     if node.op_type == "DequantizeLinear":
@@ -124,7 +124,7 @@ def _quantized_type(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> st
 
 
 def _float_kind(sizes: Mapping[int, int]) -> str:
-    """The float type that most weights have."""
+    """Return the float type of most weights."""
     floats = [ElementType.FLOAT, *_FLOAT_TYPES]
     most = max(floats, key=lambda kind: sizes[kind])
     return _FLOAT_TYPES.get(most, "none")

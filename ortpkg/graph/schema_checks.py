@@ -1,8 +1,8 @@
-"""Holds nodes against their operators: numbers of inputs and outputs, attributes, loop bodies.
+"""Checks nodes against their operators: numbers of inputs and outputs, attributes, loop bodies.
 
 ONNX's own shape inference and many rewrite rules read inputs and attributes by position and type
-without asking whether they are there. Checked once, when a model is read, so that nothing behind
-has to.
+without checking that they exist. This is checked once, when a model is read, so that later stages
+need no checks.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from ortpkg.graph.operator_schemas import find_schema
 from ortpkg.graph.types import MOST_DIMENSIONS
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
-#: Attribute kinds that say the same; exporters have written the second where the definition has the
-#: first.
+#: Attribute kinds whose empty lists are interchangeable: exporters have written one for another.
 _EMPTY_LIST_KINDS = frozenset({"FLOATS", "INTS", "STRINGS"})
 _MOST = 1 << 31
 #: Attributes that number or count axes; inference cuts them to 32 bits before it looks at them, or
@@ -35,15 +34,14 @@ _AXES = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Formals:
-    """What a definition says of a node's form.
+    """The form of a node according to its definition.
 
-    Read once from the schema, whose every look-up makes new lists.
+    It is read once from the schema, where every look-up makes new lists.
 
     Attributes:
         inputs, outputs: (least, most) numbers of them.
-        needed: for each input by position whether it must be there.
-        kinds: attribute name → type name; ``required``: names of those without which there is no
-            node.
+        needed: for each input by position, True if it must exist.
+        kinds: attribute name → type name; ``required``: names of attributes that a node must have.
     """
 
     inputs: tuple[int, int]
@@ -74,15 +72,15 @@ def _formals_of(domain: str, op_type: str, opset: int) -> _Formals | None:
 
 
 def forget_formals() -> None:
-    """Reads definitions anew: one came or went."""
+    """Make the next check read definitions anew, after one was added or removed."""
     _formals_of.cache_clear()
 
 
 def verify_schemas(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, for one that its operator does not allow.
+    """Raise InvalidGraphError, naming the node, for one that its operator does not allow.
 
-    Sub-graphs are included. Operators without a definition, and attributes that a definition does
-    not have, are let be.
+    Sub-graphs are included. Operators without a definition, and attributes that are not in a
+    definition, are not checked.
     """
     pending = [graph]
     while pending:
@@ -188,14 +186,14 @@ def _scan_problems(node: Node) -> Iterator[str]:
 
     Version 8 has sequence lengths before them.
     """
-    given = len(node.inputs) - (1 if node.since_version < 9 else 0)
+    input_count = len(node.inputs) - (1 if node.since_version < 9 else 0)
     scanned = node.attribute("num_scan_inputs", 0)
-    if not 0 < scanned <= given:
-        yield f"scans {scanned} inputs; it has {given}, of which at least one is scanned"
+    if not 0 < scanned <= input_count:
+        yield f"scans {scanned} inputs; it has {input_count}, of which at least one is scanned"
     for name, body in node.subgraphs.items():
-        yield from _count_problems(name, "inputs", len(body.inputs), given)
+        yield from _count_problems(name, "inputs", len(body.inputs), input_count)
         yield from _count_problems(
-            name, "outputs", len(body.outputs), max(len(node.outputs), given - scanned)
+            name, "outputs", len(body.outputs), max(len(node.outputs), input_count - scanned)
         )
 
 

@@ -1,4 +1,4 @@
-"""Between numpy arrays and the little-endian, packed bytes that ONNX stores as ``raw_data``.
+"""Converts between numpy arrays and the little-endian, packed bytes of ONNX's ``raw_data``.
 
 Source: onnx.proto, TensorProto.raw_data; docs/docsgen "4 bit" and "2 bit" types: the first element
 lies in the lowest bits of the first byte.
@@ -20,11 +20,11 @@ Array = npt.NDArray[Any]
 
 
 def decode_raw(data: ByteArray, element_type: ElementType, shape: tuple[int, ...]) -> Array:
-    """The tensor in ``data``, which has exactly the bytes that it needs.
+    """Return the tensor in ``data``, which has exactly the bytes that it needs.
 
-    A read-only view of ``data`` where possible.
+    It is a read-only view of ``data`` if possible.
 
-    ``data`` must be aligned for the element type if the view is to be.
+    ``data`` must be aligned for the element type if the view has to be.
     """
     dtype = numpy_dtype(element_type)
     if element_type in PACKED_BITS:
@@ -39,7 +39,7 @@ def decode_raw(data: ByteArray, element_type: ElementType, shape: tuple[int, ...
 
 
 def encode_raw(array: Array, element_type: ElementType) -> bytes:
-    """The inverse of :func:`decode_raw`."""
+    """Return the tensor as bytes, the inverse of :func:`decode_raw`."""
     if element_type in PACKED_BITS:
         return _pack(
             np.ascontiguousarray(array).reshape(-1).view(np.uint8), PACKED_BITS[element_type]
@@ -62,7 +62,7 @@ def _swapped_on_big_endian(array: Array) -> Array:
 
 
 def _unpack(data: ByteArray, bits: int, count: int) -> ByteArray:
-    """One element per byte, in its lowest bits."""
+    """Return one element per byte, in its lowest bits."""
     if bits == 6:
         groups = np.zeros((-(-data.size // 3), 3), dtype=np.uint32)
         groups.reshape(-1)[: data.size] = data

@@ -1,4 +1,4 @@
-"""Finds every tensor in a serialized ModelProto, and puts other messages in their places.
+"""Finds every tensor in a serialized ModelProto, and replaces their messages.
 
 No other byte changes.
 
@@ -52,13 +52,13 @@ Piece = bytes | tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorMessage:
-    """One TensorProto where it stands.
+    """One TensorProto within a model.
 
     Attributes:
         start, stop: the range of its bytes in the model.
         header: the message without ``raw_data``.
-        raw: (offset, length) of ``raw_data`` in the model; None where it has none.
-        is_initializer: it stands in a graph's list of initializers.
+        raw: (offset, length) of ``raw_data`` in the model; None if it has none.
+        is_initializer: True if it is in a graph's list of initializers.
     """
 
     start: int
@@ -81,18 +81,19 @@ class _Message:
 
 
 class ModelMessage:
-    """A serialized ModelProto, seen as the tensors in it.
+    """A serialized ModelProto as a list of its tensors.
 
     Attributes:
         data: the serialized message.
-        tensors: in the order in which they stand: initializers, sparse ones as values and indices,
-            and tensors in attributes, of all graphs, functions and training graphs.
+        tensors: in the order of the message: initializers, sparse ones as values and indices, and
+            tensors in attributes, of all graphs, functions and training graphs.
     """
 
     def __init__(self, data: memoryview, *, limits: ModelLimits = _DEFAULT_LIMITS) -> None:
-        """Reads the structure.
+        """Read the structure.
 
-        WireFormatError where ``data`` is no such message, or leaves open what it means.
+        Raises:
+            WireFormatError: if ``data`` is no such message, or ambiguous.
         """
         self.data = data
         self._limits = limits
@@ -102,7 +103,7 @@ class ModelMessage:
         self._read(self._root, 0)
 
     def replaced(self, replacements: Mapping[int, bytes]) -> list[Piece]:
-        """The model with other tensors: ``start`` of a tensor → the message to put there."""
+        """Return the model with other tensors: ``start`` of a tensor → its new message."""
         return _merged(self._compose(self._root, replacements) or [(0, len(self.data))])
 
     def _read(self, message: _Message, depth: int) -> None:
@@ -111,18 +112,18 @@ class ModelMessage:
                 f"graphs are nested deeper than {self._limits.subgraph_depth} levels"
             )
         leading = _LEADING_FIELDS[message.kind]
-        seen: set[int] = set()
+        numbers: set[int] = set()
         for number, field_start, body, end in fields(self.data, message.start, message.stop):
             self._count_field()
             if number not in leading or body < 0:
                 continue
             kind, is_repeated = leading[number]
-            if number in seen and not is_repeated:
-                # Protobuf would merge the two, so that neither alone is what the model means.
+            if number in numbers and not is_repeated:
+                # Protobuf would merge the two, so neither alone is right.
                 raise WireFormatError(
                     f"field {number} at byte {field_start} stands twice where one was expected"
                 )
-            seen.add(number)
+            numbers.add(number)
             child = _Message(kind, number, field_start, body, end)
             if kind == _TENSOR:
                 self.tensors.append(
@@ -136,15 +137,15 @@ class ModelMessage:
 
     def _read_tensor(self, start: int, stop: int, *, is_initializer: bool) -> TensorMessage:
         raw: tuple[int, int] | None = None
-        kept: list[bytes] = []
+        header_fields: list[bytes] = []
         for number, field_start, body, end in fields(self.data, start, stop):
             self._count_field()
             if number == _TENSOR_RAW_DATA and body >= 0:
                 raw = body, end - body  # the last one counts
             else:
-                kept.append(bytes(self.data[field_start:end]))
+                header_fields.append(bytes(self.data[field_start:end]))
         try:
-            header = onnx.TensorProto.FromString(b"".join(kept))
+            header = onnx.TensorProto.FromString(b"".join(header_fields))
         except DecodeError as error:
             raise WireFormatError(f"the tensor at byte {start} cannot be read") from error
         return TensorMessage(
@@ -157,7 +158,7 @@ class ModelMessage:
             raise WireFormatError(f"more than {_MOST_FIELDS} fields")
 
     def _compose(self, message: _Message, replacements: Mapping[int, bytes]) -> list[Piece] | None:
-        """The message's body; None where nothing in it is replaced."""
+        """Return the message's body; None if nothing in it is replaced."""
         if message.kind == _TENSOR:
             return [replacements[message.start]] if message.start in replacements else None
         pieces: list[Piece] = []
@@ -181,7 +182,7 @@ class ModelMessage:
 def with_data_at(
     data: memoryview, tensor: TensorMessage, location: str, offset: int, nbytes: int
 ) -> bytes:
-    """The tensor's message with its data in another file.
+    """Return the tensor's message with its data in another file.
 
     A checksum of the former file is left out.
     """
@@ -193,12 +194,12 @@ def with_data_at(
 
 
 def with_empty_data(data: memoryview, tensor: TensorMessage) -> bytes:
-    """The message of a tensor without elements, with its (no) data in the model."""
+    """Return the message of a tensor without elements, with its (empty) data in the model."""
     return _with_reference(data, tensor, onnx.TensorProto(raw_data=b"").SerializeToString())
 
 
 def _with_reference(data: memoryview, tensor: TensorMessage, reference: bytes) -> bytes:
-    """The message with ``reference`` in place of the fields that say where its data is."""
+    """Return the message with ``reference`` instead of the fields that locate its data."""
     dropped = (_TENSOR_RAW_DATA, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION)
     before: list[bytes] = []
     after: list[bytes] = []
@@ -211,12 +212,12 @@ def _with_reference(data: memoryview, tensor: TensorMessage, reference: bytes) -
 
 
 def piece_nbytes(piece: Piece) -> int:
-    """How long a piece is."""
+    """Return the length of a piece."""
     return len(piece) if isinstance(piece, bytes) else piece[1] - piece[0]
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
-    """The same bytes in as few pieces as possible, none of them empty."""
+    """Return the same bytes in as few pieces as possible, none of them empty."""
     merged: list[Piece] = []
     for piece in pieces:
         last = merged[-1] if merged else None

@@ -11,7 +11,7 @@ from ortpkg.graph.load_control import poll_load
 
 
 def all_graphs(graph: Graph) -> Iterator[Graph]:
-    """``graph`` and the graphs inside it, in no particular order."""
+    """Yield ``graph`` and the graphs inside it, in no particular order."""
     pending = [graph]
     while pending:
         current = pending.pop()
@@ -21,15 +21,16 @@ def all_graphs(graph: Graph) -> Iterator[Graph]:
 
 
 def topological_order(graph: Graph) -> list[int]:
-    """Indices of all nodes, each after the producers of its inputs.
+    """Return the indices of all nodes, each after the producers of its inputs.
 
     Implicit inputs of sub-graphs count.
 
-    Ties go to the node that stands first in the graph, so a graph whose nodes are in order keeps
-    that order. Each node and each edge is visited once; the ready nodes wait in a heap. The graph
-    keeps the order until it changes.
+    Ties go to the node that is first in the graph, so a graph whose nodes are in order keeps that
+    order. Each node and each edge is visited once; the ready nodes wait in a heap. The graph keeps
+    the order until it changes.
 
-    Raises InvalidGraphError naming a node of a cycle.
+    Raises:
+        InvalidGraphError: with the name of a node of a cycle.
     """
     poll_load()
     if graph.use_lists.known_order is None:
@@ -64,21 +65,21 @@ def _order(graph: Graph) -> list[int]:
 
 
 def _producers(graph: Graph, node: Node) -> list[int]:
-    """Indices of the nodes that make what ``node`` takes, each once."""
-    found: dict[int, None] = {}
+    """Return the indices of the nodes that make the inputs of ``node``, each once."""
+    producers: dict[int, None] = {}
     for value in (*node.inputs, *node.implicit_inputs):
         producer = graph.producer_of(value) if value else None
         if producer is not None:
-            found[producer.index] = None
-    return list(found)
+            producers[producer.index] = None
+    return list(producers)
 
 
 def _node_on_cycle(graph: Graph, stuck: set[int]) -> Node:
-    """Walks from a stuck node to stuck producers, which each has, until one comes again."""
+    """Walk from a stuck node to stuck producers, of which each has one, until one comes again."""
     index = min(stuck)
-    seen: set[int] = set()
-    while index not in seen:
-        seen.add(index)
+    visited: set[int] = set()
+    while index not in visited:
+        visited.add(index)
         index = next(
             producer for producer in _producers(graph, graph.node(index)) if producer in stuck
         )

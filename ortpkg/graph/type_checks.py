@@ -1,7 +1,7 @@
-"""Holds types of nodes' inputs against their operators, once inference has found them.
+"""Checks types of nodes' inputs against their operators, after inference.
 
-Kernels go by the first type that a constraint is bound to, and numpy converts the others in
-silence; so what does not fit has to be refused before anything runs.
+Kernels go by the first type that a constraint is bound to, and numpy silently converts the others,
+so mismatches have to be refused before anything runs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ _MOST_TYPES_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class _Formal:
-    """An input of a definition.
+    """The definition of an input.
 
     Attributes:
-        constraint: what it shares its type with all inputs of; "" where each may have its own.
+        constraint: the name of the type that it shares with other inputs; "" if each may have its
+            own.
         allowed: the types, as ONNX writes them.
     """
 
@@ -43,15 +44,15 @@ def _formals_of(domain: str, op_type: str, version: int) -> tuple[_Formal, ...]:
 
 
 def forget_input_types() -> None:
-    """Reads definitions anew: one came or went."""
+    """Make the next check read definitions anew, after one was added or removed."""
     _formals_of.cache_clear()
 
 
 def verify_types(graph: Graph) -> None:
-    """Raises InvalidGraphError, naming the node, where types of inputs or branches do not fit.
+    """Raise InvalidGraphError, naming the node, if types of inputs or branches do not fit.
 
-    Sub-graphs are included. Operators without a definition are let be, and so are values of unknown
-    type and sparse ones, which operators take as dense tensors.
+    Sub-graphs are included. Not checked are operators without a definition, values of unknown type,
+    and sparse ones, which operators take as dense tensors.
     """
     for current in all_graphs(graph):
         for node in current.nodes:
@@ -65,31 +66,31 @@ def verify_types(graph: Graph) -> None:
 def _verify_inputs(graph: Graph, node: Node, formals: tuple[_Formal, ...]) -> None:
     bound: dict[str, tuple[str, str]] = {}
     for slot, value in enumerate(node.inputs):
-        known = graph.type_of(value) if value else None
-        if known is None or isinstance(known, SparseTensorType):
+        value_type = graph.type_of(value) if value else None
+        if value_type is None or isinstance(value_type, SparseTensorType):
             continue
-        formal, found = formals[min(slot, len(formals) - 1)], str(known)
-        if found not in formal.allowed:
+        formal, type_text = formals[min(slot, len(formals) - 1)], str(value_type)
+        if type_text not in formal.allowed:
             shown = sorted(formal.allowed)[:_MOST_TYPES_SHOWN]
             rest = ", ..." if len(formal.allowed) > len(shown) else ""
             raise InvalidGraphError(
-                f"{node} takes {quoted(value)}, a {found}; {node.op_type} of version"
+                f"{node} takes {quoted(value)}, a {type_text}; {node.op_type} of version"
                 f" {node.since_version} takes there {', '.join(shown)}{rest}",
                 node_name=node.name,
             )
         if not formal.constraint:
             continue
-        first, expected = bound.setdefault(formal.constraint, (value, found))
-        if expected != found:
+        first, expected = bound.setdefault(formal.constraint, (value, type_text))
+        if expected != type_text:
             raise InvalidGraphError(
-                f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {found}; they"
-                " must be of one type",
+                f"{node} takes {quoted(first)}, a {expected}, and {quoted(value)}, a {type_text};"
+                " they must be of one type",
                 node_name=node.name,
             )
 
 
 def _verify_branches(node: Node) -> None:
-    """Both branches of an If give each output in one type (If: "must be of the same data type").
+    """Check that both branches of an If return each output in one type, as ONNX demands.
 
     Sizes may differ.
     """

@@ -1,4 +1,4 @@
-"""ONNX types as values: element types, tensor types, the container types around them.
+"""ONNX types as values: element types, tensor types, container types.
 
 Source: onnx.proto (TypeProto, TensorProto.DataType). Names of element types are ONNX Runtime's
 ("float", "int64").
@@ -20,7 +20,7 @@ MOST_DIMENSIONS = 64
 
 
 class ElementType(IntEnum):
-    """TensorProto.DataType, same numbers."""
+    """The element types of tensors, with the numbers of TensorProto.DataType."""
 
     UNDEFINED = 0
     FLOAT = 1
@@ -97,12 +97,12 @@ _ELEMENT_TYPES = {dtype: element_type for element_type, dtype in _NUMPY_DTYPES.i
 
 
 def numpy_dtype(element_type: ElementType) -> np.dtype:
-    """The numpy dtype that holds ``element_type`` at run time (object for strings)."""
+    """Return the numpy dtype that represents ``element_type`` at run time (object for strings)."""
     return _NUMPY_DTYPES[element_type]
 
 
 def element_type_of(dtype: np.dtype) -> ElementType:
-    """The inverse of :func:`numpy_dtype`.
+    """Return the element type of a numpy dtype, the inverse of :func:`numpy_dtype`.
 
     Numpy's own string dtypes count as STRING. KeyError for a foreign dtype.
     """
@@ -112,7 +112,7 @@ def element_type_of(dtype: np.dtype) -> ElementType:
 
 
 def stored_nbytes(element_type: ElementType, count: int) -> int:
-    """How many bytes ``raw_data`` takes for ``count`` elements.
+    """Return the number of bytes of ``raw_data`` for ``count`` elements.
 
     KeyError for types that have no raw form.
     """
@@ -121,7 +121,7 @@ def stored_nbytes(element_type: ElementType, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor; ``shape`` is None where not even the rank is known."""
+    """A tensor; ``shape`` is None if even the rank is unknown."""
 
     element_type: ElementType
     shape: Shape | None = None
@@ -131,7 +131,7 @@ class TensorType:
 
     @property
     def is_static(self) -> bool:
-        """Whether rank and every dimension are known numbers."""
+        """True if rank and every dimension are known numbers."""
         return self.shape is not None and all(
             isinstance(dimension, int) for dimension in self.shape
         )
@@ -139,7 +139,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class SparseTensorType:
-    """A tensor stored as its non-zero values; ``shape`` is the dense one, None where unknown."""
+    """A tensor stored as its non-zero values; ``shape`` is the dense one, None if unknown."""
 
     element_type: ElementType
     shape: Shape | None = None

@@ -1,4 +1,4 @@
-"""Who makes each value of a graph, and who uses it."""
+"""Producers and uses of each value of a graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ortpkg.graph.operator_call import OperatorCall
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Where a value is consumed: a node and the input slot.
+    """A use of a value: a node and the input slot.
 
     Slot -1 is an implicit input of its sub-graphs.
     """
@@ -21,12 +21,12 @@ class Use:
 
 
 class UseLists:
-    """The producer and the uses of every value, kept right by the mutators of one graph.
+    """The producer and the uses of every value, kept right by the methods of one graph.
 
     Attributes:
-        producers: value → index of the node that makes it, and which of its outputs it is.
+        producers: value → index of the node that makes it, and the output slot.
         uses: value → its uses, in the order in which they were added; none that is empty.
-        known_order: what ``topological_order`` found; every change here forgets it.
+        known_order: the last result of ``topological_order``; every change here drops it.
     """
 
     def __init__(self) -> None:
@@ -35,44 +35,44 @@ class UseLists:
         self.known_order: tuple[int, ...] | None = None
 
     def add_outputs(self, node: OperatorCall) -> None:
-        """The node makes its outputs from now on."""
+        """Record that the node makes its outputs."""
         self.known_order = None
         for slot, output in enumerate(node.outputs):
             if output:
                 self.producers[output] = node.index, slot
 
     def remove_outputs(self, node: OperatorCall) -> None:
-        """Nobody makes the node's outputs any more."""
+        """Record that no node makes the node's outputs any more."""
         self.known_order = None
         for output in node.outputs:
             if output:
                 del self.producers[output]
 
     def rename_output(self, node: OperatorCall, old: str, new: str) -> None:
-        """The node makes ``new`` instead of ``old``, without a look at its other outputs."""
+        """Make the node produce ``new`` instead of ``old``, without a look at its other outputs."""
         self.known_order = None
         index, slot = self.producers.pop(old)
         node.exchange_output(slot, new)
         self.producers[new] = index, slot
 
     def add_uses(self, node: OperatorCall) -> None:
-        """The node uses its inputs, implicit ones too, from now on."""
+        """Record that the node uses its inputs, implicit ones too."""
         for value, use in _uses_of(node):
             self.add_use(value, use)
 
     def remove_uses(self, node: OperatorCall) -> None:
-        """The node uses nothing any more."""
+        """Record that the node uses nothing any more."""
         for value, use in _uses_of(node):
             self.remove_use(value, use)
 
     def add_use(self, value: str, use: Use) -> None:
-        """Nothing where the value is "", an optional input that is left out."""
+        """Record a use, unless the value is "", an optional input that is left out."""
         self.known_order = None
         if value:
             self.uses.setdefault(value, {})[use] = None
 
     def remove_use(self, value: str, use: Use) -> None:
-        """Takes back :meth:`add_use`."""
+        """Remove a use that :meth:`add_use` recorded."""
         self.known_order = None
         if value:
             uses = self.uses[value]
@@ -81,7 +81,7 @@ class UseLists:
                 del self.uses[value]
 
     def take_uses(self, value: str) -> Iterable[Use]:
-        """All uses of the value, which has none afterwards."""
+        """Remove and return all uses of the value."""
         self.known_order = None
         return self.uses.pop(value, ())
 

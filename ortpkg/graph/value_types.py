@@ -1,4 +1,4 @@
-"""Between TypeProto and our value types.
+"""Converts between TypeProto and value types.
 
 Source: onnx.proto, TypeProto. An opaque type has no counterpart here: its value counts as untyped.
 """
@@ -26,9 +26,9 @@ _DEEPEST_TYPE = 16
 
 
 def element_type_from_number(number: int, where: str) -> ElementType:
-    """The element type with that TensorProto.DataType number.
+    """Return the element type with that TensorProto.DataType number.
 
-    InvalidGraphError for one that we don't know.
+    InvalidGraphError for an unknown number.
     """
     try:
         return ElementType(number)
@@ -37,7 +37,7 @@ def element_type_from_number(number: int, where: str) -> ElementType:
 
 
 def value_type_from_proto(proto: onnx.TypeProto, where: str, depth: int = 0) -> ValueType | None:
-    """The value type; None where the message states none.
+    """Return the value type; None if the message has none.
 
     ``where`` names the value in error messages.
     """
@@ -76,7 +76,7 @@ def _tensor_type(
 
 
 def verify_rank(rank: int, where: str) -> None:
-    """InvalidGraphError for more dimensions than tensors have."""
+    """Raise InvalidGraphError for more dimensions than tensors may have."""
     if rank > MOST_DIMENSIONS:
         raise InvalidGraphError(
             f"{where} has {rank} dimensions; at most {MOST_DIMENSIONS} are supported"
@@ -84,9 +84,9 @@ def verify_rank(rank: int, where: str) -> None:
 
 
 def shape_from_proto(proto: onnx.TensorShapeProto, where: str) -> Shape:
-    """Dimensions as numbers, names, or None where nothing is said.
+    """Return dimensions as numbers, names, or None for unspecified ones.
 
-    InvalidGraphError for a negative one, and for more of them than tensors have.
+    InvalidGraphError for a negative dimension, or for too many of them.
     """
     verify_rank(len(proto.dim), where)
     return tuple(_dimension(dimension, where) for dimension in proto.dim)
@@ -107,7 +107,7 @@ def _dimension(proto: onnx.TensorShapeProto.Dimension, where: str) -> Dimension:
 
 
 def value_type_to_proto(value_type: ValueType) -> onnx.TypeProto:
-    """The inverse of :func:`value_type_from_proto`."""
+    """Return the message of a value type, the inverse of :func:`value_type_from_proto`."""
     proto = onnx.TypeProto()
     if isinstance(value_type, TensorType):
         proto.tensor_type.elem_type = int(value_type.element_type)

@@ -1,8 +1,8 @@
-"""Cuts the weights out of a serialized ModelProto, so that to read it costs as much as its graph.
+"""Cuts the weights out of a serialized ModelProto, so that reading it costs as much as its graph.
 
 Protobuf copies every byte field that it parses. A model file is mostly the ``raw_data`` of its main
-graph's initializers; here these are found in the encoding and left where they are, and only the
-rest is handed to protobuf.
+graph's initializers; here these are located in the encoding and not copied, and only the rest is
+passed to protobuf.
 
 Source: protobuf's wire format (https://protobuf.dev/programming-guides/encoding/) and onnx.proto's
 field numbers.
@@ -20,14 +20,14 @@ _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
-#: The limits of the making of a session are asked for once for so many fields.
+#: Number of fields between two checks of the session's limits.
 _POLLED_FIELDS = 4096
-#: What is kept of each weight that is cut; and what a system reads of a file around a byte of it.
+#: Memory kept for each weight that is cut; bytes that a system reads of a file around one byte.
 _CUT_NBYTES, _READ_AROUND_NBYTES = 600, 1 << 16
-#: Copies are charged when so much more is to be copied.
+#: Bytes to be copied between two charges.
 _CHARGED_NBYTES = 1 << 20
 
-#: Smaller ``raw_data`` stays in the message: shape inference and constant folding want it at hand.
+#: Smaller ``raw_data`` stays in the message: shape inference and constant folding need it.
 SMALLEST_CUT_NBYTES = 1024
 
 
@@ -50,18 +50,19 @@ class CutModel(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of the message."""
+        """The length of the message."""
         return sum(map(len, self.pieces))
 
     def message(self) -> bytes:
-        """The message in one piece, a copy."""
+        """Return the message in one piece, a copy."""
         return b"".join(self.pieces)
 
 
 def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES) -> CutModel:
-    """Splits a serialized ModelProto into its message and the places of its weights.
+    """Split a serialized ModelProto into its message and the ranges of its weights.
 
-    Raises WireFormatError where ``data`` is not a protobuf message, down to the fields looked into.
+    Raises:
+        WireFormatError: if ``data`` is not a protobuf message, down to the fields looked into.
     """
     cut = CutModel(pieces=[], spans={})
     kept_from = seen_initializers = 0
@@ -82,9 +83,9 @@ def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES)
 def _cut_graph(
     data: memoryview, start: int, stop: int, cut: CutModel, index: int, smallest_nbytes: int
 ) -> tuple[list[bytes | memoryview], int]:
-    """The graph's bytes without big weights, and the number of initializers seen so far.
+    """Return the graph's bytes without big weights, and the number of initializers so far.
 
-    No pieces where it has no big weights.
+    There are no pieces if it has no big weights.
     """
     pieces: list[bytes | memoryview] = []
     kept_from = start
@@ -110,12 +111,12 @@ def _cut_graph(
 def _cut_tensor(
     data: memoryview, start: int, stop: int, smallest_nbytes: int
 ) -> tuple[bytes, tuple[int, int] | None]:
-    """The tensor's bytes without ``raw_data``, and where that lies.
+    """Return the tensor's bytes without ``raw_data``, and the range of that.
 
-    None where it is too small to cut.
+    None instead of the range if it is too small to cut.
     """
     raw: tuple[int, int] | None = None
-    kept, uncharged_nbytes = bytearray(), 0
+    rest, uncharged_nbytes = bytearray(), 0
     for number, field_start, body, end in fields(data, start, stop):
         if number == _TENSOR_RAW_DATA and body >= 0:
             raw = (body, end - body)
@@ -124,18 +125,19 @@ def _cut_tensor(
         if uncharged_nbytes > _CHARGED_NBYTES:
             poll_load(2 * uncharged_nbytes)
             uncharged_nbytes = 0
-        kept += data[field_start:end]
+        rest += data[field_start:end]
     if raw is None or raw[1] < smallest_nbytes:
         return b"", None
-    return bytes(kept), raw
+    return bytes(rest), raw
 
 
 def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yields (field number, its start, start of its body or -1, end) of each field, in order.
+    """Yield (field number, its start, start of its body or -1, end) of each field, in order.
 
-    The start of the body is -1 where the field's wire type has no length.
+    The start of the body is -1 if the field's wire type has no length.
 
-    Raises WireFormatError where [start, stop) is not a protobuf message.
+    Raises:
+        WireFormatError: if [start, stop) is not a protobuf message.
     """
     position = start
     until_poll = _POLLED_FIELDS
@@ -175,9 +177,10 @@ def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, 
 
 
 def varint_at(data: memoryview, field_start: int, stop: int) -> int:
-    """The number in a field of wire type 0 that starts at ``field_start``.
+    """Return the number in a field of wire type 0 that starts at ``field_start``.
 
-    WireFormatError for another type.
+    Raises:
+        WireFormatError: for another type.
     """
     key, position = _read_varint(data, field_start, stop)
     if key & 7 != _VARINT:
@@ -197,12 +200,12 @@ def _read_varint(data: memoryview, position: int, stop: int) -> tuple[int, int]:
 
 
 def length_delimited_tag(number: int) -> bytes:
-    """The key in front of field ``number``, a text, some bytes or a message."""
+    """Return the key in front of field ``number``, a text, some bytes or a message."""
     return varint(number << 3 | _LENGTH_DELIMITED)
 
 
 def varint(value: int) -> bytes:
-    """A number that is not negative, as protobuf encodes it."""
+    """Return a number that is not negative, as protobuf encodes it."""
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)

@@ -35,7 +35,7 @@ def _loaded(source: ModelSource, options: SessionOptions, with_own_links: bool) 
     folder = options.config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None
     tensors = _given_tensors(options)
     return load_model(
-        source, external_data_folder=folder, with_own_links=with_own_links, given=tensors
+        source, external_data_folder=folder, with_own_links=with_own_links, replacements=tensors
     )
 
 

@@ -96,7 +96,7 @@ def _fused_node(request: Message) -> FusedNode:
     body = load_model(
         bytes(request.buffers[0]),
         external_data_folder=header["folder"] or None,
-        given=GivenTensors(external=external),
+        replacements=GivenTensors(external=external),
     ).graph
     around = Graph("session", opset_imports=body.opset_imports)
     around.set_inputs(header["inputs"])

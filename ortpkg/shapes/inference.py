@@ -165,7 +165,7 @@ class _Inference:
         self._trusts_declarations = False
 
     def run(self) -> Mapping[str, Knowledge]:
-        """Infers all graphs and writes their types; what is known of the main one's values."""
+        """Infer and write the types of all graphs; return the knowledge of the main graph."""
         scope = _Scope(self._graph, None)
         for name in self._graph.inputs:
             declared = self._declared_knowledge(self._graph.types.get(name))
