@@ -1,4 +1,4 @@
-"""Clear the cache of contexts: what would go is found first, to be told or deleted."""
+"""Clear the context cache: find what would be deleted, to report or delete it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ortpkg.ep_names import LLVM_EP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheClearing:
-    """What goes.
+    """Files to delete from a cache.
 
     Attributes:
-        cache: of contexts.
-        contexts: keys, those of damaged entries among them.
-        damaged: how many of them are damaged.
-        leftovers: files that killed sessions left half written.
+        cache: the context cache.
+        contexts: keys of contexts, including damaged entries.
+        damaged: number of damaged entries among them.
+        leftovers: half-written files of killed sessions.
         kernels: files of compiled kernels.
-        refusals: files of what libraries refused, so that they are asked anew.
-        sessions: keys of partitioned models that need a context which goes, or is gone.
+        refusals: files of libraries' refusals, so that the libraries are asked again.
+        sessions: keys of partitioned models that need a context which is deleted or missing.
     """
 
     cache: EpContextCache
@@ -38,7 +38,7 @@ class CacheClearing:
     sessions: tuple[str, ...]
 
     def files(self) -> Iterator[Path]:
-        """All that goes and is there."""
+        """Yield all existing files to delete."""
         sessions = CachedSessions(self.cache)
         for key in self.contexts:
             yield from self.cache.files_of(key)
@@ -49,7 +49,7 @@ class CacheClearing:
             yield from sessions.files_of(key)
 
     def carry_out(self) -> None:
-        """Delete it; what another process holds open (on Windows) stays."""
+        """Delete the files; those that another process holds open (on Windows) stay."""
         for key in self.contexts:
             self.cache.drop(key)
         for path in (*self.leftovers, *self.kernels, *self.refusals):
@@ -63,17 +63,15 @@ class CacheClearing:
 def clearing_of(
     cache: EpContextCache, *, ep: str | None = None, most_nbytes: int | None = None
 ) -> CacheClearing:
-    """What goes: the contexts of one EP, all, or all but the last used of a size in sum.
+    """Find what to delete: the contexts of one EP, all, or the least recently used beyond a size.
 
-    Compiled kernels go with all contexts of LLVMExecutionProvider; where a size counts, they stay:
-    they keep to one of their own.
-
-    What is damaged or half written goes unless only an execution provider's is to go; where a size
-    counts, refusals stay.
+    Compiled kernels are deleted with all contexts of LLVMExecutionProvider, but not with
+    ``most_nbytes``, since they have a limit of their own. Damaged and half-written files are
+    deleted unless ``ep`` is given; refusals are kept with ``most_nbytes``.
     """
-    damaged = [each.key for each in damaged_entries(cache)] if ep is None else []
+    damaged = [damaged_entry.key for damaged_entry in damaged_entries(cache)] if ep is None else []
     entries = cache.entries() if most_nbytes is None else cache.beyond(most_nbytes)
-    chosen = (each.key for each in entries if ep is None or each.descriptor.ep == ep)
+    chosen = (entry.key for entry in entries if ep is None or entry.descriptor.ep == ep)
     contexts = tuple(dict.fromkeys((*damaged, *chosen)))
     leftovers = find_leftovers(cache.directory) if ep is None else []
     refusals = () if most_nbytes is not None else kept_refusals(cache.directory)
@@ -82,8 +80,8 @@ def clearing_of(
         cache=cache,
         contexts=contexts,
         damaged=len(damaged),
-        leftovers=tuple(each.path for each in leftovers),
+        leftovers=tuple(leftover.path for leftover in leftovers),
         kernels=() if kernels is None else tuple(kernels.files()),
         refusals=tuple(path for path, named in refusals if ep is None or named == ep),
-        sessions=tuple(CachedSessions(cache).outdated(gone=contexts)),
+        sessions=tuple(CachedSessions(cache).outdated(missing=contexts)),
     )

@@ -1,4 +1,4 @@
-"""Why the cache of contexts has a context, has none, or has one that cannot be used."""
+"""Explain why the context cache has a context, has none, or has one that cannot be used."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from ortpkg.errors import EpContextError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOutcome:
-    """What the cache had for one partition.
+    """Result of looking up one partition in the cache.
 
     Attributes:
-        partition: its name.
-        descriptor: what was looked for.
-        is_hit: whether it was there.
-        mismatch: in what the nearest entry of the same model differs; None for a hit, and where
-            there is no such entry.
-        damage: what is wrong with the entry that is there; "" where nothing is, and where nobody
-            looked.
+        partition: name of the partition.
+        descriptor: descriptor that was looked up.
+        is_hit: True if it was found.
+        mismatch: difference to the nearest entry of the same model; None for a hit, or without such
+            an entry.
+        damage: what is wrong with the entry; "" for nothing, or if it was not checked.
     """
 
     partition: str
@@ -40,11 +39,11 @@ class CacheOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedEntry:
-    """Files of the cache that are no entry: context or note is missing, or is something else.
+    """Files of the cache that are no valid entry: the context or note is missing or something else.
 
     Attributes:
-        key: what the entry was called.
-        nbytes: of its files.
+        key: key of the entry.
+        nbytes: size of its files in bytes.
         why: what is wrong.
     """
 
@@ -61,10 +60,9 @@ def cache_outcome(
     model: str,
     is_checked: bool = False,
 ) -> CacheOutcome:
-    """What the cache has for a partition, or how the nearest of the same model differs.
+    """Look up a partition in the cache, or compare it with the nearest entry of the same model.
 
-    Where ``is_checked``, the entry is read, and compared with its digests: one that is damaged
-    is no hit.
+    With ``is_checked``, the entry is read and compared with its digests: a damaged one is no hit.
     """
     damage = _damage(cache, descriptor) if is_checked else ""
     if damage:
@@ -73,12 +71,12 @@ def cache_outcome(
         return CacheOutcome(partition=partition, descriptor=descriptor, is_hit=True)
     entries = [entry for entry in cache.entries() if entry.descriptor.ep == descriptor.ep]
     names = (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)
-    own = [
+    related = [
         entry for entry in entries if entry.descriptor.graph_digest == descriptor.graph_digest
     ] or [
         entry for entry in entries if model and (entry.model, entry.partition) == (model, partition)
     ]
-    nearest = min(own, key=lambda entry: _distance(entry.descriptor, descriptor), default=None)
+    nearest = min(related, key=lambda entry: _distance(entry.descriptor, descriptor), default=None)
     mismatch = (
         None if nearest is None else find_mismatch(nearest.descriptor, descriptor, names=names)
     )
@@ -86,9 +84,9 @@ def cache_outcome(
 
 
 def damaged_entries(cache: EpContextCache) -> list[DamagedEntry]:
-    """What lies in the cache and is no entry, by key.
+    """Return the invalid entries of the cache, by key.
 
-    Whole contexts are not compared with their digests.
+    Complete contexts are not compared with their digests.
     """
     sizes: dict[str, int] = {}
     with contextlib.suppress(OSError):
@@ -100,10 +98,7 @@ def damaged_entries(cache: EpContextCache) -> list[DamagedEntry]:
 
 
 def _damage(cache: EpContextCache, descriptor: ContextDescriptor) -> str:
-    """What is wrong with the entry for that descriptor.
-
-    "" where there is none, or nothing is.
-    """
+    """Return what is wrong with the entry for a descriptor; "" if there is none, or nothing."""
     key = context_key(descriptor)
     if not cache.context_path(key).exists() and not cache.note_path(key).exists():
         return ""
@@ -120,10 +115,7 @@ def _damage(cache: EpContextCache, descriptor: ContextDescriptor) -> str:
 
 
 def _flaw(cache: EpContextCache, key: str) -> str:
-    """Why the files of that key are no entry.
-
-    "" where they are one, as far as the context's index tells.
-    """
+    """Return why the files of a key are no valid entry; "" if the context's index shows no flaw."""
     if not cache.context_path(key).exists():
         return "its context is gone"
     entry = cache.entry(cache.note_path(key))
@@ -137,7 +129,7 @@ def _flaw(cache: EpContextCache, key: str) -> str:
 
 
 def _distance(before: ContextDescriptor, now: ContextDescriptor) -> int:
-    """In how many fields two descriptors differ."""
+    """Return the number of fields in which two descriptors differ."""
     return sum(
         find_mismatch(before, now, names=(name,)) is not None
         for name in (*ENVIRONMENT_FIELDS, *SOURCE_FIELDS)

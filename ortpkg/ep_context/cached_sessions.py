@@ -1,10 +1,10 @@
-"""Partitioned models beside their contexts: with them, a later session needs no source model.
+"""Partitioned models beside their contexts, with which a later session needs no source model.
 
-A context spares the compiling; to look at the source's graph, transform it and tell what of it is
-in the cache takes as long as to load the context. So the model that a session came to, EPContext
-nodes and what other nodes need, is kept under a key of everything that it came from: the model's
-files, the options, the providers and their environments. Its contexts are entries of the cache as
-any; where one is gone, the model is as if it were not there.
+A context spares the compilation; but reading the source's graph, transforming it and looking up its
+parts in the cache takes as long as loading the context. So the resulting model of a session, with
+EPContext nodes and the data of other nodes, is stored under a key of everything that it was made
+from: the model's files, the options, the providers and their environments. Its contexts are
+ordinary entries of the cache; if one is missing, the model is not used.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _log = logging.getLogger(__name__)
 
 _SCHEMA_VERSION = 1
 _NOTE, _MODEL = ".session", ".session.onnx"
-#: Models that are kept; those that were used last stay.
+#: Most models that are kept; the least recently used are dropped.
 _MOST_KEPT = 200
 _MOST_NOTE_NBYTES = 16 << 20
-#: What other nodes need comes along; a model of which most stays elsewhere is not worth keeping.
+#: Largest model that is kept, in bytes, with the data of nodes outside of contexts.
 MOST_MODEL_NBYTES = 16 << 20
 
 
@@ -41,8 +41,8 @@ class CachedSession:
     """A partitioned model in the cache.
 
     Attributes:
-        model: its file; the contexts lie beside it.
-        details: what else its writer kept of the session; JSON.
+        model: path of the model; the contexts lie beside it.
+        details: further data of the session from its writer; JSON.
     """
 
     model: Path
@@ -57,14 +57,14 @@ class CachedSessions:
         self._directory = cache.directory
 
     def find(self, key: str, folder: Path) -> CachedSession | None:
-        """The model of that key, if its contexts are there and its weights' files are unchanged.
+        """Return the model of a key if its contexts exist and its weights' files are unchanged.
 
         Args:
-            key: of :func:`session_key`.
-            folder: of the source model, where its external data lies.
+            key: key from :func:`session_key`.
+            folder: folder of the source model, with its external data.
         """
         note = self._read(key)
-        if note is None or not self._are_there(note["contexts"]):
+        if note is None or not self._contexts_exist(note["contexts"]):
             return None
         if any(file_sha256(folder / name) != digest for name, digest in note["data"].items()):
             return None
@@ -85,14 +85,14 @@ class CachedSessions:
         data: Mapping[str, str],
         details: Mapping[str, Any],
     ) -> None:
-        """Keep a model, if the disk lets it; what killed sessions left half written goes.
+        """Store a model if the disk allows it; half-written files of killed sessions are deleted.
 
         Args:
-            key: of :func:`session_key`.
-            model: serialized; its EPContext nodes name files of the cache.
-            contexts: keys of these.
+            key: key from :func:`session_key`.
+            model: serialized model; its EPContext nodes name files of the cache.
+            contexts: keys of these contexts.
             data: file of external data, as the source names it → its digest.
-            details: JSON.
+            details: further data; JSON.
         """
         keys = sorted(set(contexts))
         note = {
@@ -105,7 +105,7 @@ class CachedSessions:
         if (
             len(model) > MOST_MODEL_NBYTES
             or len(text) > _MOST_NOTE_NBYTES
-            or not self._are_there(keys)
+            or not self._contexts_exist(keys)
         ):
             return
         try:
@@ -124,34 +124,34 @@ class CachedSessions:
                 (self._directory / f"{key}{ending}").unlink(missing_ok=True)
 
     def prune(self) -> None:
-        """Delete models whose contexts are gone, and, of too many, the least recently used."""
+        """Delete models whose contexts are missing, and the least recently used of too many."""
         for key in self.outdated():
             self.drop(key)
 
-    def outdated(self, *, gone: Collection[str] = ()) -> list[str]:
-        """Keys of what :meth:`prune` would delete if the contexts ``gone`` were not there."""
-        found: list[tuple[int, str]] = []
+    def outdated(self, *, missing: Collection[str] = ()) -> list[str]:
+        """Return the keys that :meth:`prune` would delete if ``missing`` contexts did not exist."""
+        usable: list[tuple[int, str]] = []
         outdated: list[str] = []
         with contextlib.suppress(OSError):
             for path in self._directory.glob(f"*{_MODEL}"):
                 key = path.name.removesuffix(_MODEL)
                 note = self._read(key)
-                if note is None or not self._are_there(note["contexts"], gone):
+                if note is None or not self._contexts_exist(note["contexts"], missing):
                     outdated.append(key)
                 else:
-                    found.append(((self._directory / f"{key}{_NOTE}").stat().st_mtime_ns, key))
-        return [*outdated, *(key for _, key in sorted(found, reverse=True)[_MOST_KEPT:])]
+                    usable.append(((self._directory / f"{key}{_NOTE}").stat().st_mtime_ns, key))
+        return [*outdated, *(key for _, key in sorted(usable, reverse=True)[_MOST_KEPT:])]
 
     def files_of(self, key: str) -> list[Path]:
-        """The files of a model that are there."""
+        """Return the existing files of a model."""
         return [
             path
             for path in (self._directory / f"{key}{end}" for end in (_NOTE, _MODEL))
             if path.is_file()
         ]
 
-    def _are_there(self, contexts: Iterable[str], gone: Collection[str] = ()) -> bool:
-        return all(key not in gone and self._cache.has(key) for key in contexts)
+    def _contexts_exist(self, contexts: Iterable[str], missing: Collection[str] = ()) -> bool:
+        return all(key not in missing and self._cache.has(key) for key in contexts)
 
     def _read(self, key: str) -> dict[str, Any] | None:
         try:
@@ -168,13 +168,13 @@ class CachedSessions:
             return None
         return (
             note
-            if all(isinstance(each, str) for each in (*contexts, *data, *data.values()))
+            if all(isinstance(text, str) for text in (*contexts, *data, *data.values()))
             else None
         )
 
 
 def session_key(*parts: object) -> str:
-    """The key of what came from all of ``parts`` (JSON)."""
+    """Return the key of a session made from all of ``parts`` (JSON)."""
     return hashlib.sha256(
         json.dumps([_SCHEMA_VERSION, *parts], sort_keys=True).encode()
     ).hexdigest()[:40]

@@ -1,8 +1,8 @@
-"""What a library refused of a sub-graph, kept beside its contexts: it is not asked again.
+"""Libraries' refusals of sub-graphs, stored beside contexts so that libraries are not asked again.
 
-A provider that only knows by compiling what its library takes would otherwise compile at each start
-what failed before. The key is that of the context that would have been there: another release,
-device, option or model is asked anew.
+A provider that only learns by compiling what its library takes would otherwise compile at each
+start what failed before. The key is that of the context that would have been made: another release,
+device, option or model is asked again.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ _SUFFIX = ".refusal"
 _SCHEMA_VERSION = 1
 _MOST_NBYTES = 1 << 20
 _MOST_NODES = 10_000
-#: Refusals that are kept; those that were written first go.
+#: Most refusals that are kept; the oldest are dropped.
 _MOST_KEPT = 1000
-#: After this the library is asked again: it may have failed for a reason that is gone.
+#: Seconds after which the library is asked again: the reason of its failure may be gone.
 _BELIEVED_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRefusal:
-    """What a library refuses of the nodes that it was to compile.
+    """A library's refusal of nodes that it was to compile.
 
     Attributes:
-        makes: of each node that it refuses the first value that it makes, which no other node of
-            the graph does.
-        reasons: for people, in order.
-        unknown: operators that it said it lacks.
-        is_lasting: whether it would say so again; else it is not kept.
+        makes: first output of each refused node, which identifies the node in the graph.
+        reasons: texts for people, in order.
+        unknown: operators that it reported as unsupported.
+        is_lasting: True if it would refuse them again; otherwise the refusal is not stored.
     """
 
     makes: tuple[str, ...]
@@ -53,13 +52,13 @@ class ClaimRefusal:
 
 
 def read_refusal(directory: Path, descriptor: ContextDescriptor) -> ClaimRefusal | None:
-    """What was refused of exactly that; None where nothing was, or the note cannot be believed."""
+    """Return the refusal for exactly this descriptor; None if there is no valid one."""
     path = _path(directory, descriptor)
     try:
         with path.open("rb") as file:
             if (
                 abs(time.time() - os.fstat(file.fileno()).st_mtime) > _BELIEVED_S
-            ):  # of the future: a clock was wrong
+            ):  # a time in the future: a clock was wrong
                 return None
             return _refusal_from(json.loads(file.read(_MOST_NBYTES)), descriptor)
     except (OSError, ValueError, RecursionError):
@@ -67,7 +66,7 @@ def read_refusal(directory: Path, descriptor: ContextDescriptor) -> ClaimRefusal
 
 
 def write_refusal(directory: Path, descriptor: ContextDescriptor, refusal: ClaimRefusal) -> None:
-    """Keep it, if the disk lets it."""
+    """Store a refusal if the disk allows it."""
     if len(refusal.makes) > _MOST_NODES:
         return
     document = {
@@ -98,7 +97,7 @@ def _prune(directory: Path) -> None:
 
 
 def kept_refusals(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Files of refusals, and whose they are; "" for what is none."""
+    """Yield files of refusals with the name of their EP; "" for an invalid file."""
     try:
         paths = sorted(directory.glob(f"*{_SUFFIX}"))
     except OSError:
@@ -117,7 +116,7 @@ def _refusal_from(document: Any, descriptor: ContextDescriptor) -> ClaimRefusal 
         return None
     names, reasons = _texts(document.get("nodes")), _texts(document.get("reasons"))
     unknown = document.get("unknown")
-    pairs = [_texts(each) for each in unknown] if isinstance(unknown, list) else []
+    pairs = [_texts(pair) for pair in unknown] if isinstance(unknown, list) else []
     if not names or not reasons or any(len(pair) != 2 for pair in pairs):
         return None
     return ClaimRefusal(
@@ -128,8 +127,8 @@ def _refusal_from(document: Any, descriptor: ContextDescriptor) -> ClaimRefusal 
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The texts of a list; none of what is something else."""
-    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    """Return the texts of a list; nothing if it is something else."""
+    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
     return tuple(value) if is_list else ()  # type: ignore[arg-type]
 
 

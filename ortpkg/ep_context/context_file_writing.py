@@ -21,14 +21,15 @@ from ortpkg.ep_context.ep_context_file import (
 from ortpkg.errors import EpContextWriteError, ModelFileError, quoted
 from ortpkg.storage.file_replacement import write_model_file
 
-#: More than the index says of one entry beside its name and descriptor.
+#: Upper bound of an index entry's size without its name and descriptor.
 _INDEX_NBYTES_PER_ENTRY = 2048
 
 
 def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Write the contexts to a file, in place of what is there, in one step.
+    """Write contexts to a file in one step, replacing an existing file.
 
-    EpContextWriteError where that fails.
+    Raises:
+        EpContextWriteError: the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,20 +41,19 @@ def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]
 def context_chunks(
     ep_name: str, entries: Sequence[ContextEntry], *, first_offset: int = 0
 ) -> Iterator[Part]:
-    """The bytes of a file with these contexts.
+    """Yield the bytes of a file with these contexts.
 
-    The first part of the first entry begins at ``first_offset``, where the index leaves room for
-    that.
+    The first part of the first entry begins at ``first_offset`` if the index leaves room for that.
     """
     numbers: dict[str, int] = {}
-    seen: dict[int, str] = {}
+    digests: dict[int, str] = {}
     blobs: list[Part] = []
     indexed = []
     for entry in entries:
         parts = {}
         for name, data in entry.parts.items():
-            digest = seen.get(id(data)) or hashlib.sha256(data).hexdigest()
-            seen[id(data)] = digest
+            digest = digests.get(id(data)) or hashlib.sha256(data).hexdigest()
+            digests[id(data)] = digest
             if digest not in numbers:
                 numbers[digest] = len(blobs)
                 blobs.append(data)
@@ -78,18 +78,19 @@ def context_chunks(
 
 
 def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
-    """Write a new file of contexts, in one step.
+    """Write a new file of contexts in one step.
 
-    False where the very same file is there already, and stays.
+    Return False if the very same file exists already.
 
-    Raises EpContextWriteError where that fails, or another file has the name, which may be what
-    other models need.
+    Raises:
+        EpContextWriteError: the file cannot be written, or another file has the name, which other
+            models may need.
     """
     try:
         if os.path.lexists(path):
             if _holds(path, chunks()):
                 return False
-            raise _taken(path, "holds other contexts", ep_name)
+            raise _name_taken_error(path, "holds other contexts", ep_name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_model_file(path, lambda file: file.writelines(chunks()), replaces=False)
     except (OSError, ModelFileError) as error:
@@ -98,18 +99,18 @@ def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[
 
 
 def offset_past_index(entries: Sequence[ContextEntry]) -> int:
-    """Where blobs usually begin, whatever the entries' parts: for who plans places beforehand."""
+    """Return the usual offset of blobs, whatever the entries' parts, to plan offsets beforehand."""
     texts = sum(len(entry.name) + len(json.dumps(entry.descriptor.to_json())) for entry in entries)
     return _aligned(HEADER_NBYTES + 2 * texts + _INDEX_NBYTES_PER_ENTRY * len(entries))
 
 
 def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
-    """Raise EpContextWriteError where what is no context file has the name of a new one.
+    """Raise EpContextWriteError if another kind of file has the name of a new context file.
 
-    ``magic``: the first bytes of such a file.
+    ``magic``: the first bytes of a context file.
     """
     if os.path.lexists(path) and not is_context_file(path, magic=magic):
-        raise _taken(path, "is no context file", ep_name)
+        raise _name_taken_error(path, "is no context file", ep_name)
 
 
 def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
@@ -118,7 +119,7 @@ def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteErro
     )
 
 
-def _taken(path: Path, why: str, ep_name: str) -> EpContextWriteError:
+def _name_taken_error(path: Path, why: str, ep_name: str) -> EpContextWriteError:
     return EpContextWriteError(
         f"{quoted(path)}, the name of the binary of {ep_name}, exists already and {why}; it is"
         " never written over: delete it, or send the context model to another folder with"
@@ -128,7 +129,7 @@ def _taken(path: Path, why: str, ep_name: str) -> EpContextWriteError:
 
 
 def _holds(path: Path, chunks: Iterator[Part]) -> bool:
-    """Whether the file consists of exactly these bytes."""
+    """Return True if the file consists of exactly these bytes."""
     with path.open("rb") as file:
         return all(
             file.read(memoryview(chunk).nbytes) == chunk for chunk in chunks
@@ -142,7 +143,7 @@ def _index_with_offsets(
     lengths: Sequence[int],
     first_offset: int,
 ) -> tuple[bytes, list[int]]:
-    """The index, and where the blobs lie: offsets depend on the index's length, and it on them."""
+    """Return the index and the offsets of the blobs, which depend on each other."""
     first = max(ALIGNMENT, _aligned(first_offset))
     while True:
         offsets = []

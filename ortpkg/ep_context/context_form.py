@@ -1,7 +1,7 @@
-"""How contexts lie in a file that is not of ortpkg's form, but of an onnxruntime provider's.
+"""File forms of onnxruntime's providers, in which contexts may lie instead of ortpkg's form.
 
-A provider that reads or writes such a form brings a :class:`ContextForm`; which of a node's
-contexts has it is told by the first bytes, since everything else in a node may be missing.
+A provider that reads or writes such a form has a :class:`ContextForm`. The first bytes of a node's
+context show the form, since everything else in a node may be missing.
 """
 
 from __future__ import annotations
@@ -22,33 +22,29 @@ class ContextSource(Protocol):
         ...
 
     def entry(self, name: str) -> ContextEntry:
-        """The context of that partition.
-
-        EpContextError where there is none, or where it is damaged.
-        """
+        """Return the context of a partition; EpContextError if it is missing or damaged."""
         ...
 
 
-#: Reads a file or payload; takes its bytes, what it is (for messages), and the name of the
-#: partition that is wanted.
+#: Function that reads a file or payload: takes its bytes, a description (for messages), and the
+#: name of the partition that is wanted.
 ReadForm = Callable[[memoryview, str, str], ContextSource]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextForm:
-    """The form in which onnxruntime's execution provider of one name keeps its contexts.
+    """Form in which onnxruntime's execution provider of a name stores its contexts.
 
     Attributes:
         magic: the first bytes of a file or payload.
-        read: reads one. EpContextError where it is damaged or breaks a limit.
-        read_bare: reads what has no such bytes, because an older release of the provider made it.
-        chunks: the bytes of a file or payload with these contexts.
-        sdk_version: what a node's ``ep_sdk_version`` is, from the version of the library that
-            compiled.
-        compatibility_info: what the provider would say of a model with a context of these parts; ""
-            for nothing.
-        weight_files: files from which the contexts of a file or payload take weights, by their
-            locations, with the least size that serves. EpContextError where it is damaged.
+        read: reads a file or payload; EpContextError if it is damaged or breaks a limit.
+        read_bare: reads data without these first bytes, from an older release of the provider.
+        chunks: returns the bytes of a file or payload with these contexts.
+        sdk_version: returns a node's ``ep_sdk_version`` for the version of the compiling library.
+        compatibility_info: returns the provider's text on a model with a context of these parts; ""
+            for none.
+        weight_files: returns the files from which contexts of a file or payload take weights, by
+            location, with the least size needed; EpContextError if it is damaged.
     """
 
     magic: bytes
@@ -60,5 +56,5 @@ class ContextForm:
     weight_files: Callable[[memoryview, str], Mapping[str, int]]
 
     def is_of(self, data: memoryview) -> bool:
-        """Whether a file or payload begins as one of this form."""
+        """Return True if a file or payload begins like this form."""
         return bytes(data[: len(self.magic)]) == self.magic

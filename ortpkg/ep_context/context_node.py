@@ -1,7 +1,7 @@
-"""The operator ``com.microsoft:EPContext``: its checked attributes, with the design's defaults.
+"""The operator ``com.microsoft:EPContext``, with its checked attributes and their defaults.
 
 Source: onnxruntime's "EP context cache feature design", here "the design". The operator has any
-number of inputs and outputs, of any type. Attributes that the design does not know survive a round
+number of inputs and outputs, of any type. Attributes that the design does not have survive a round
 trip.
 """
 
@@ -35,19 +35,19 @@ _KINDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpContextAttributes:
-    """What an EPContext node says.
+    """Attributes of an EPContext node.
 
     Attributes:
-        main_context: whether the node refers to a context that holds its graph (default); where
-            not, its graph is in the context of another node, one with ``main_context``.
-        ep_cache_context: the context itself where ``embed_mode``, else its path, relative to the
+        main_context: True (default) if the node refers to a context that holds its graph; otherwise
+            its graph is in the context of another node, which has ``main_context``.
+        ep_cache_context: the context itself with ``embed_mode``, else its path, relative to the
             ONNX file.
-        embed_mode: whether the context lies in the node (default). ep_sdk_version,
-        onnx_model_filename, hardware_architecture, partition_name, notes: optional texts; "" where
-            absent.
-        source: the key of the EP that made the node; an EP takes only nodes with a key of its own.
+        embed_mode: True (default) if the context lies in the node.
+        ep_sdk_version, onnx_model_filename, hardware_architecture, partition_name, notes: optional
+            texts; "" if absent.
+        source: key of the EP that made the node; an EP takes only nodes with a key of its own.
         max_size: left to the EP; 0 by default.
-        others: attributes that the design does not know, unchanged.
+        others: attributes that the design does not have, unchanged.
     """
 
     main_context: bool = True
@@ -64,22 +64,23 @@ class EpContextAttributes:
 
     @property
     def context_path(self) -> str:
-        """The path of the context's file relative to the model; "" where the context is embedded.
+        """Path of the context's file relative to the model; "" if the context is embedded.
 
-        Raises InvalidGraphError where it is not text.
+        Raises:
+            InvalidGraphError: the path is not text.
         """
         if self.embed_mode:
             return ""
         return _text(self.ep_cache_context, "ep_cache_context")
 
     def to_attributes(self) -> dict[str, Attribute]:
-        """As a node's attributes: where the context is, what is no default, then unknown ones."""
-        found = {
+        """Return the node's attributes: the context's location, non-default values, then others."""
+        attributes = {
             "main_context": Attribute("INT", int(self.main_context)),
             "embed_mode": Attribute("INT", int(self.embed_mode)),
         }
         if self.main_context or self.ep_cache_context:
-            found["ep_cache_context"] = Attribute("STRING", self.ep_cache_context)
+            attributes["ep_cache_context"] = Attribute("STRING", self.ep_cache_context)
         for name in (
             "ep_sdk_version",
             "onnx_model_filename",
@@ -88,15 +89,15 @@ class EpContextAttributes:
             "source",
         ):
             if getattr(self, name):
-                found[name] = Attribute("STRING", getattr(self, name).encode())
+                attributes[name] = Attribute("STRING", getattr(self, name).encode())
         if self.notes:
-            found["notes"] = Attribute("STRING", self.notes.encode())
+            attributes["notes"] = Attribute("STRING", self.notes.encode())
         if self.max_size:
-            found["max_size"] = Attribute("INT", self.max_size)
-        return {**found, **self.others}
+            attributes["max_size"] = Attribute("INT", self.max_size)
+        return {**attributes, **self.others}
 
     def node_for(self, fused: Node) -> Node:
-        """The EPContext node with these attributes that stands for what ``fused`` computes."""
+        """Return an EPContext node with these attributes in the place of ``fused``."""
         return Node(
             index=fused.index,
             name=fused.name,
@@ -122,12 +123,12 @@ def verify_maker_exists(context: EpContextAttributes) -> None:
 
 
 def is_ep_context(node: Node) -> bool:
-    """Whether ``node`` is an EPContext node."""
+    """Return True for an EPContext node."""
     return node.op_type == EP_CONTEXT and node.domain == MICROSOFT_DOMAIN
 
 
 def ep_context_nodes(graph: Graph) -> Iterator[Node]:
-    """The EPContext nodes of ``graph`` and of all graphs inside it, in order."""
+    """Yield the EPContext nodes of ``graph`` and of all graphs inside it, in order."""
     for node in graph.nodes:
         if is_ep_context(node):
             yield node
@@ -136,10 +137,11 @@ def ep_context_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def ep_context_attributes(node: Node) -> EpContextAttributes:
-    """The attributes of an EPContext node.
+    """Return the attributes of an EPContext node.
 
-    Raises InvalidGraphError where one has another type than the design gives it, a flag is neither
-    0 nor 1, a text is not UTF-8, or a main node has no context.
+    Raises:
+        InvalidGraphError: an attribute has a wrong type, a flag is neither 0 nor 1, a text is not
+            UTF-8, or a main node has no context.
     """
     try:
         return _read(node.attributes)
@@ -156,7 +158,7 @@ def _read(attributes: Mapping[str, Attribute]) -> EpContextAttributes:
         for name, kind in _KINDS.items()
         if kind == "STRING" and name != "ep_cache_context" and name in attributes
     }
-    found = EpContextAttributes(
+    checked = EpContextAttributes(
         main_context=_flag(attributes, "main_context"),
         embed_mode=_flag(attributes, "embed_mode"),
         ep_cache_context=bytes(attributes["ep_cache_context"].value)
@@ -168,11 +170,11 @@ def _read(attributes: Mapping[str, Attribute]) -> EpContextAttributes:
         ),
         **texts,
     )
-    if found.main_context and not found.ep_cache_context:
+    if checked.main_context and not checked.ep_cache_context:
         raise InvalidGraphError(
             "main_context is 1, but ep_cache_context, which should hold or name it, is empty"
         )
-    return found
+    return checked
 
 
 def _flag(attributes: Mapping[str, Attribute], name: str) -> bool:

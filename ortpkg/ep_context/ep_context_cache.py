@@ -1,13 +1,13 @@
-"""Contexts made at run time, kept under the cache directory: one key for every execution provider.
+"""Cache of contexts that were made at run time: one key for every execution provider.
 
 The key is the SHA-256 of the whole descriptor: EP, SDK version, driver, device, architecture,
 options, and the digests of the partition's graph and weights. So anything that matters makes a
-miss, and nothing else does. Beside each context file lies a note that says what it is for, by which
-``ortpkg cache why`` tells what differs.
+miss, and nothing else does. A note beside each context file describes it, so that ``ortpkg cache
+why`` can name differences.
 
-Entries are read and written by any number of processes: files appear in one step, whoever compiles
-holds a lock that others wait for, and an entry that is damaged is as if it were not there. The
-cache keeps to a size; what was used least recently goes first.
+Any number of processes may read and write entries: files appear in one step, a process that
+compiles holds a lock that others wait for, and a damaged entry is ignored. The cache keeps to a
+size; the least recently used entries are dropped first.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from ortpkg.storage.file_replacement import replace_file
 
 _log = logging.getLogger(__name__)
 
-#: What the cache may take on the disk.
+#: Largest size of the cache on the disk, in bytes.
 MOST_NBYTES = 8 << 30
 _SCHEMA_VERSION = 1
 _MOST_NOTE_NBYTES = 1 << 20
-#: Longest wait for another process that compiles the same, where the caller states none; afterwards
-#: both do.
+#: Default of the longest wait, in seconds, for another process that compiles the same; afterwards
+#: both compile.
 _WAIT_S = 1800.0
-#: After this the log says what is waited for.
+#: Seconds after which a wait is logged.
 _SILENT_WAIT_S = 1.0
-#: Whatever the umask says: a folder that any user may write to is not read.
+#: Set explicitly, because a folder that any user may write to is not read.
 _FOLDER_MODE = 0o755
 
 
@@ -63,13 +63,13 @@ class CachedContext:
     """One entry of the cache.
 
     Attributes:
-        key: of it.
+        key: key of the entry.
         descriptor: what it was made from and for.
-        model: the file of the model that it was made of; "" where that came from memory.
+        model: path of the model that it was made from; "" for a model from memory.
         partition: name of the partition.
-        nbytes: of its file.
-        used_ns: when it was last used, in nanoseconds since 1970.
-        path: its context file.
+        nbytes: size of its file.
+        used_ns: time of its last use, in nanoseconds since 1970.
+        path: path of its context file.
     """
 
     key: str
@@ -82,60 +82,60 @@ class CachedContext:
 
 
 def context_cache_directory() -> Path:
-    """Where the cache lies, where nobody says otherwise."""
+    """Return the default directory of the cache."""
     return cache_directory() / "contexts"
 
 
 def context_key(descriptor: ContextDescriptor) -> str:
-    """The key of a context: everything that it depends on."""
+    """Return the key of a context: a digest of everything that it depends on."""
     return hashlib.sha256(json.dumps(descriptor.to_json(), sort_keys=True).encode()).hexdigest()[
         :40
     ]
 
 
 def context_file_name(key: str) -> str:
-    """The file of the context of that key in its cache."""
+    """Return the name of a context's file in its cache."""
     return f"{key}.bin"
 
 
 class EpContextCache:
-    """The contexts in one directory, which need not exist yet."""
+    """Contexts in one directory, which need not exist yet."""
 
     def __init__(self, directory: Path, *, most_nbytes: int = MOST_NBYTES) -> None:
         self.directory = directory
         self._most_nbytes = most_nbytes
 
     def read(self, descriptor: ContextDescriptor, *, drops: bool = False) -> ContextEntry | None:
-        """The context for exactly that descriptor; None where there is none that can be believed.
+        """Return the context for exactly this descriptor; None if there is no valid one.
 
-        ``drops``: one that is damaged is deleted. That is for who holds its lock: anybody else may
-        delete what was mended meanwhile.
+        ``drops``: True to delete a damaged one. Only for a caller that holds its lock: anyone else
+        might delete what was repaired meanwhile.
         """
         key = context_key(descriptor)
         if not self.note_path(key).is_file():
             return None
         try:
             file = open_context_file(self.context_path(key), ep_name=descriptor.ep)
-            found = next(
+            context = next(
                 (file.entry(name) for name in file.names if file.descriptor(name) == descriptor),
                 None,
             )
         except EpContextError as error:
             if drops:
                 _log.warning("a cached context is dropped: %s", error)
-            found = None
-        if found is None:
+            context = None
+        if context is None:
             if drops:
                 self.drop(key)
             return None
         with contextlib.suppress(OSError):
             os.utime(self.note_path(key))
-        return found
+        return context
 
     def write(self, entry: ContextEntry, *, model: str) -> bool:
-        """Keep a context, then makes room; whether it could.
+        """Store a context, then make room; return True on success.
 
-        A disk that is full or read-only keeps nothing, and the log says so.
+        A full or read-only disk stores nothing, and a warning is logged.
         """
         key = context_key(entry.descriptor)
         note = {
@@ -162,19 +162,18 @@ class EpContextCache:
         limit_s: float | None = None,
         check_cancelled: Callable[[], None] = lambda: None,
     ) -> Iterator[None]:
-        """Held while one process compiles what others then find.
+        """Hold the lock under which one process compiles what others then find.
 
-        The system frees it where its holder is killed.
-
-        Goes on without it where the directory cannot have locks, or where a holder keeps it for
-        half an hour.
+        The system frees it when its holder is killed. The caller continues without the lock if the
+        directory cannot have locks, or if another holds it for half an hour.
 
         Args:
-            descriptor: what is compiled.
-            limit_s: longest wait.
-            check_cancelled: called while it waits; what it raises ends the wait.
+            descriptor: descriptor of the context to compile.
+            limit_s: longest wait in seconds.
+            check_cancelled: called during the wait; its exceptions end the wait.
 
-        Raises LimitExceededError where the wait passes ``limit_s``.
+        Raises:
+            LimitExceededError: the wait exceeds ``limit_s``.
         """
         path = self.directory / f"{context_key(descriptor)}.lock"
         wait = _Wait(descriptor.ep, limit_s, check_cancelled)
@@ -193,21 +192,19 @@ class EpContextCache:
             yield
 
     def entries(self) -> list[CachedContext]:
-        """All entries, the most recently used first."""
+        """Return all entries, the most recently used first."""
         try:
             notes = sorted(self.directory.glob("*.json"))
         except OSError:
             return []
-        found = [entry for entry in map(self.entry, notes) if entry is not None]
-        return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
+        entries = [entry for entry in map(self.entry, notes) if entry is not None]
+        return sorted(entries, key=lambda entry: (-entry.used_ns, entry.key))
 
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
-        """Drop what was used least recently until all is at most ``most_nbytes``.
+        """Drop the least recently used entries until the cache has at most ``most_nbytes``.
 
-        Returns how many entries went.
-
-        What killed sessions left half written goes as well. ``keep``: a key that stays; the caller
-        holds its lock.
+        Return the number of dropped entries. Half-written files of killed sessions are deleted,
+        too. ``keep``: key of an entry that stays; the caller holds its lock.
         """
         drop_leftovers(self.directory, own=keep)
         dropped = self.beyond(most_nbytes, keep=keep)
@@ -216,35 +213,35 @@ class EpContextCache:
         return len(dropped)
 
     def beyond(self, most_nbytes: int, *, keep: str = "") -> list[CachedContext]:
-        """What was used least recently of all that is more than ``most_nbytes``.
+        """Return the least recently used entries beyond ``most_nbytes`` in sum.
 
-        ``keep``: a key that stays.
+        ``keep``: key of an entry that stays.
         """
-        left, found = most_nbytes, []
+        remaining, excess = most_nbytes, []
         for entry in self.entries():
-            left -= entry.nbytes
-            if left < 0 and entry.key != keep:
-                found.append(entry)
-                left += entry.nbytes
-        return found
+            remaining -= entry.nbytes
+            if remaining < 0 and entry.key != keep:
+                excess.append(entry)
+                remaining += entry.nbytes
+        return excess
 
     def files_of(self, key: str) -> list[Path]:
-        """The files of an entry that are there, its lock among them."""
+        """Return the existing files of an entry, including its lock."""
         paths = (self.note_path(key), self.context_path(key), self.directory / f"{key}.lock")
         return [path for path in paths if path.is_file()]
 
     def drop(self, key: str) -> None:
-        """Delete an entry; what another process holds open (on Windows) stays."""
+        """Delete an entry; files that another process holds open (on Windows) stay."""
         for path in (self.note_path(key), self.context_path(key)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
         lock = self.directory / f"{key}.lock"
         with contextlib.suppress(OSError), hold_lock(lock):
-            # nobody holds it, and who opened it meanwhile sees that it is gone
+            # nobody holds it, and a process that opened it meanwhile notices the deletion
             lock.unlink(missing_ok=True)
 
     def entry(self, note: Path) -> CachedContext | None:
-        """The entry beside whose context that note lies; None where it is none."""
+        """Return the entry of a note beside a context; None for an invalid note."""
         key = note.stem
         try:
             status, size = note.stat(), self.context_path(key).stat().st_size
@@ -265,29 +262,29 @@ class EpContextCache:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether there is an entry of that key, as far as names of files tell."""
+        """Return True if an entry with this key exists, judging by file names."""
         return self.context_path(key).is_file() and self.note_path(key).is_file()
 
     @property
     def kernels(self) -> KernelCache | None:
-        """The compiled kernels beside its contexts; None where others may write to their folder."""
+        """Compiled kernels beside the contexts; None if others may write to their folder."""
         folder = self.directory / "kernels"
         return None if foreign_writers(folder) else KernelCache(folder)
 
     def context_path(self, key: str) -> Path:
-        """The file of a context."""
+        """Return the path of a context's file."""
         return self.directory / context_file_name(key)
 
     def note_path(self, key: str) -> Path:
-        """What lies beside a context.
+        """Return the path of the note beside a context.
 
-        When it was changed last is when the context was used last.
+        Its modification time is the time of the context's last use.
         """
         return self.directory / f"{key}.json"
 
 
 class _Wait:
-    """A wait for another process that compiles the same, which may be ended and is told of."""
+    """A wait for another process that compiles the same; it is logged and can be cancelled."""
 
     def __init__(self, ep: str, limit_s: float | None, check_cancelled: Callable[[], None]) -> None:
         self._ep = ep
@@ -296,7 +293,7 @@ class _Wait:
         self._is_told = False
 
     def check(self, waited_s: float) -> None:
-        """LimitExceededError at the caller's limit, and what the caller raises to end it."""
+        """Raise LimitExceededError at the caller's limit, or the caller's exception."""
         self._check_cancelled()
         if self._limit_s is not None and waited_s > self._limit_s:
             raise LimitExceededError(

@@ -1,8 +1,7 @@
-"""Which blobs were compared with their digests before: the second start reads nothing twice.
+"""Memory of blobs that were compared with their digests, so that the next start reads none twice.
 
-Keyed by what the file system says of the file (device, inode, size, times of change): a file that
-changed is another one. Like every cache of facts it may vanish or be damaged; then blobs are
-compared again.
+The key is the file's stamp (device, inode, size, times of change): a changed file has another one.
+Like every cache of facts it may vanish or be damaged; then blobs are compared again.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ _MOST_BLOBS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartsFile:
-    """The file that parts of a context lie in, for libraries that map it themselves.
+    """File that holds the parts of a context, for libraries that map it themselves.
 
     Attributes:
-        path: of it.
-        stamp: what :func:`file_stamp` said when it was mapped, and its parts compared with their
-            digests.
-        offsets: where each part begins.
+        path: path of the file.
+        stamp: result of :func:`file_stamp` when the file was mapped and its parts were compared
+            with their digests.
+        offsets: offset of each part.
     """
 
     path: Path
@@ -36,26 +35,26 @@ class PartsFile:
 
     @property
     def is_same(self) -> bool:
-        """Whether nobody has changed or replaced the file since."""
+        """True if the file has not been changed or replaced since."""
         return file_stamp(self.path) == self.stamp
 
 
 class CheckedBlobs:
-    """The blobs of one file that are known, by the file's stamp, to be what its index says."""
+    """Blobs of a file that are known, by the file's stamp, to match its index."""
 
     def __init__(self, path: Path, stamp: FileStamp) -> None:
         """Read what is known of the file.
 
         Args:
             path: the file.
-            stamp: what :func:`file_stamp` said both before and after the file was mapped.
+            stamp: result of :func:`file_stamp` both before and after the file was mapped.
         """
         self._key = {"path": str(path), "stamp": list(stamp)}
         self._is_settled = stamp.is_settled()
         stored = read_fact(_KIND, self._key) if self._is_settled else None
         self._known = (
             set(stored)
-            if isinstance(stored, list) and all(isinstance(each, str) for each in stored)
+            if isinstance(stored, list) and all(isinstance(text, str) for text in stored)
             else set()
         )
 
@@ -65,7 +64,7 @@ class CheckedBlobs:
     def add(self, blob: tuple[int, str]) -> None:
         """Remember a blob (offset, SHA-256) that was compared.
 
-        Not of a file that is younger than two seconds.
+        Blobs of a file younger than two seconds are not remembered.
         """
         if not self._is_settled or len(self._known) >= _MOST_BLOBS:
             return

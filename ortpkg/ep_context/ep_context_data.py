@@ -1,6 +1,6 @@
-"""Compiled contexts that a function of the caller's keeps and gives back, in place of files.
+"""Compiled contexts that a function of the caller stores and returns, instead of files.
 
-Names are those of onnxruntime 1.31. The objects that the functions get are of use during the call
+Names are those of onnxruntime 1.31. The objects passed to the functions are valid during the call
 only. Imports neither numpy nor onnx.
 """
 
@@ -17,23 +17,24 @@ _LARGEST_NBYTES = 2 * sys.maxsize + 1
 
 
 class OrtEpContextData:
-    """The data of a compiled context, for a function that keeps it."""
+    """Data of a compiled context, passed to a function that stores it."""
 
     __slots__ = ("_data",)
 
     def __init__(self, data: memoryview) -> None:
-        """Use :meth:`ModelCompiler.set_ep_context_data_write_func`, whose function gets one."""
+        """Created for the function of :meth:`ModelCompiler.set_ep_context_data_write_func`."""
         self._data: memoryview | None = data
 
     @property
     def size(self) -> int:
-        """In bytes. UsageError where the call that it was handed to has ended."""
+        """Size in bytes; UsageError once the call has ended."""
         return self._valid().nbytes
 
     def read(self, offset: int = 0, length: int | None = None) -> bytes:
-        """A copy of ``length`` bytes from ``offset``, by default the rest.
+        """Return a copy of ``length`` bytes from ``offset``, by default the rest.
 
-        UsageError where there are fewer.
+        Raises:
+            UsageError: there are fewer bytes, or the call has ended.
         """
         data = self._valid()
         count = data.nbytes - offset if length is None else length
@@ -44,7 +45,7 @@ class OrtEpContextData:
         return bytes(data[offset : offset + count])
 
     def end(self) -> None:
-        """The call is over: nothing can be read any more."""
+        """Invalidate the object at the end of the call."""
         self._data = None
 
     def _valid(self) -> memoryview:
@@ -56,12 +57,15 @@ class OrtEpContextData:
 
 
 class OrtEpContextDataBuffer:
-    """Room for a context's data, for the function that gives it: ``allocate``, then ``write``."""
+    """Buffer for a context's data, for the function that returns it.
+
+    Call ``allocate`` once, then ``write``.
+    """
 
     __slots__ = ("_data", "_is_over", "_max_size")
 
     def __init__(self, max_size: int) -> None:
-        """Use :meth:`SessionOptions.set_ep_context_data_read_func`, whose function gets one."""
+        """Created for the function of :meth:`SessionOptions.set_ep_context_data_read_func`."""
         self._max_size = max_size
         self._data: bytearray | None = None
         self._is_over = False
@@ -73,18 +77,19 @@ class OrtEpContextDataBuffer:
 
     @property
     def is_allocated(self) -> bool:
-        """Whether :meth:`allocate` was called."""
+        """True once :meth:`allocate` was called."""
         return self._data is not None
 
     @property
     def size(self) -> int:
-        """Bytes that were allocated; 0 before that."""
+        """Number of allocated bytes; 0 before :meth:`allocate`."""
         return 0 if self._data is None else len(self._data)
 
     def allocate(self, size: int) -> None:
-        """Make room for so many bytes, all zero.
+        """Allocate bytes, all zero.
 
-        UsageError for a second call, or more than ``max_size``.
+        Raises:
+            UsageError: a second call, or more than ``max_size``.
         """
         self._check_not_over()
         if self._data is not None:
@@ -96,7 +101,8 @@ class OrtEpContextDataBuffer:
     def write(self, data: Any, offset: int = 0) -> None:
         """Copy bytes to ``offset``.
 
-        UsageError before :meth:`allocate`, and where they do not fit.
+        Raises:
+            UsageError: called before :meth:`allocate`, or the bytes do not fit.
         """
         self._check_not_over()
         if self._data is None:
@@ -109,7 +115,7 @@ class OrtEpContextDataBuffer:
         self._data[offset : offset + content.nbytes] = content
 
     def end(self) -> bytearray | None:
-        """The call is over: what was written, None where nothing was allocated."""
+        """Invalidate the object and return its data; None if nothing was allocated."""
         self._is_over = True
         return self._data
 
@@ -118,20 +124,20 @@ class OrtEpContextDataBuffer:
             raise UsageError("the data of a context can be written during the call only")
 
 
-#: (name of the data, what it is) → nothing.
+#: Function of (name, data).
 ContextWriteFunction = Callable[[str, OrtEpContextData], object]
-#: (name of the data, room for it) → nothing.
+#: Function of (name, buffer for the data).
 ContextReadFunction = Callable[[str, OrtEpContextDataBuffer], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDataFunctions:
-    """The functions of one session's options.
+    """Functions for contexts of one session's options.
 
     Attributes:
-        read_function: gives contexts that nodes name; None: they are read from files.
-        max_nbytes: of what it gives, at most.
-        write_function: takes contexts that were made; None: they are written to files.
+        read_function: fills in contexts that nodes name; None to read them from files.
+        max_nbytes: largest context that it may return, in bytes.
+        write_function: takes new contexts; None to write them to files.
     """
 
     read_function: ContextReadFunction | None = None
@@ -140,12 +146,15 @@ class ContextDataFunctions:
 
     @property
     def reader(self) -> Callable[[str], memoryview] | None:
-        """The data of a name; raises as the function does, or UsageError if it gives none."""
+        """Function that returns the data of a name.
+
+        UsageError if the caller's function gives none.
+        """
         return None if self.read_function is None else self._read
 
     @property
     def writer(self) -> Callable[[str, memoryview], None] | None:
-        """Hand data on under a name; raise what the function raises."""
+        """Function that passes data on under a name."""
         return None if self.write_function is None else self._write
 
     def _read(self, name: str) -> memoryview:
@@ -172,10 +181,11 @@ class ContextDataFunctions:
 
 
 def checked_function(function: Any) -> Any:
-    """``function``.
+    """Return ``function``, with onnxruntime's errors for wrong ones.
 
-    UsageError for None, TypeError for anything else that cannot be called: as onnxruntime has
-    them.
+    Raises:
+        UsageError: it is None.
+        TypeError: it cannot be called.
     """
     if function is None:
         raise UsageError("the function must not be None; to take it away, clear it")
@@ -185,9 +195,11 @@ def checked_function(function: Any) -> Any:
 
 
 def checked_size(max_data_size: Any) -> int:
-    """``max_data_size``.
+    """Return ``max_data_size``.
 
-    TypeError for what is no size, UsageError for none and for one without bounds.
+    Raises:
+        TypeError: it is not a size.
+        UsageError: it is 0 or too large.
     """
     if not isinstance(max_data_size, int) or not 0 <= max_data_size <= _LARGEST_NBYTES:
         raise TypeError(f"max_data_size is a number of bytes, not {quoted(max_data_size)}")

@@ -1,8 +1,8 @@
-"""What a compiled context was made from and for, compared before a context is believed.
+"""Descriptor of what a compiled context was made from and for, checked before it is loaded.
 
-A context that another driver, SDK, device or architecture made may load and compute nonsense, or
-crash; one of another model computes another model. So each carries a descriptor, and loading
-compares it first.
+A context made by another driver, SDK, device or architecture may load and compute nonsense, or
+crash; one of another model computes another model. So each has a descriptor, and loading compares
+it first.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 from ortpkg.errors import quoted
 from ortpkg.versions import is_same_version
 
-#: Longest text of a descriptor that is read; real ones have some dozens of characters.
+#: Longest text of a descriptor that is accepted; real ones have a few dozen characters.
 _LONGEST_TEXT = 4096
 _MOST_OPTIONS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDescriptor:
-    """What must be as it was for a context to be right.
+    """Conditions under which a context is valid.
 
     Attributes:
         ep: name of the execution provider.
-        sdk_version: of the library that compiled it.
-        driver_version: of the device's driver; "" where there is none.
-        device: what it was compiled for, in the EP's words ("CPU", "GPU.1", "NPU").
-        architecture: of that device: microarchitecture or the vendor's name for it.
+        sdk_version: version of the library that compiled it.
+        driver_version: version of the device's driver; "" if there is none.
+        device: device that it was compiled for, in the EP's words ("CPU", "GPU.1", "NPU").
+        architecture: microarchitecture of the device, or the vendor's name for it.
         graph_digest: SHA-256 of the partition's structure: operators, attributes, shapes, types.
         weights_digest: SHA-256 of the partition's weights.
-        options: provider options that change what is compiled.
-        weights_source: "" where the context itself has the weights; for a weightless one
-            "sha256:..." of the part that has them, for all contexts of the group.
+        options: provider options that change the result of compiling.
+        weights_source: "" if the context itself has the weights; for a weightless one "sha256:..."
+            of the part that has them, for all contexts of the group.
     """
 
     ep: str
@@ -48,18 +48,18 @@ class ContextDescriptor:
     weights_source: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The form in the notes of EPContext nodes and in containers.
+        """Return the form in the notes of EPContext nodes and in containers.
 
         :func:`descriptor_from_json` reads it.
         """
-        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        document = {item.name: getattr(self, item.name) for item in fields(self)}
         document["options"] = dict(self.options)
-        if not self.weights_source:  # as it was written before there were weightless contexts
+        if not self.weights_source:  # the form before weightless contexts existed
             del document["weights_source"]
         return document
 
 
-#: What differs between machines and times, in the order in which a mismatch is told. The digests
+#: Fields that differ between machines and times, in the order of reporting mismatches. The digests
 #: belong to the source model, which a machine that only loads the context need not have.
 ENVIRONMENT_FIELDS: tuple[str, ...] = (
     "ep",
@@ -87,7 +87,7 @@ _PLURAL_FIELDS = frozenset({"options", "weights_digest"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextMismatch:
-    """The first field in which a context is not what is needed here."""
+    """First field in which a context differs from what is needed here."""
 
     field: str
     recorded: str
@@ -107,7 +107,7 @@ def find_mismatch(
     *,
     names: tuple[str, ...] = ENVIRONMENT_FIELDS,
 ) -> ContextMismatch | None:
-    """The first of ``names`` in which the two differ, None where they agree."""
+    """Return the first of ``names`` in which the two differ; None if they agree."""
     for name in names:
         before, now = getattr(recorded, name), getattr(needed, name)
         if name == "options":
@@ -118,56 +118,57 @@ def find_mismatch(
     return None
 
 
-def verify_descriptor(found: object, ep_name: str) -> None:
-    """Raise TypeError for a provider's word on its environment that cannot be compared later."""
-    if not isinstance(found, ContextDescriptor):
+def verify_descriptor(described: object, ep_name: str) -> None:
+    """Raise TypeError if a provider's description of its environment cannot be compared later."""
+    if not isinstance(described, ContextDescriptor):
         raise TypeError(
-            f"describe_environment returned {type(found).__name__} where a ContextDescriptor"
+            f"describe_environment returned {type(described).__name__} where a ContextDescriptor"
             " belongs"
         )
-    options: Any = found.options
+    options: Any = described.options
     if not isinstance(options, Mapping):
         raise TypeError(
             f"describe_environment: options are {type(options).__name__} where a mapping of texts"
             " belongs"
         )
-    said = {
-        each.name: getattr(found, each.name)
-        for each in fields(ContextDescriptor)
-        if each.name != "options"
+    values = {
+        item.name: getattr(described, item.name)
+        for item in fields(ContextDescriptor)
+        if item.name != "options"
     }
-    said |= {
+    values |= {
         f"option {quoted(key)}": value if isinstance(key, str) else key
         for key, value in options.items()
     }
-    for name, value in said.items():
+    for name, value in values.items():
         if not isinstance(value, str):
             raise TypeError(
                 f"describe_environment: {name} is {type(value).__name__} where a text belongs"
             )
-    if found.ep != ep_name:
+    if described.ep != ep_name:
         raise TypeError(
-            f"describe_environment: ep is {quoted(found.ep)} where {quoted(ep_name)} belongs"
+            f"describe_environment: ep is {quoted(described.ep)} where {quoted(ep_name)} belongs"
         )
 
 
 def descriptor_from_json(document: object) -> ContextDescriptor:
-    """Read what :meth:`ContextDescriptor.to_json` wrote; unknown keys are ignored.
+    """Return the descriptor that :meth:`ContextDescriptor.to_json` wrote; ignore unknown keys.
 
-    Raises ValueError with a sentence where it is not one.
+    Raises:
+        ValueError: the document is not a descriptor; the message is a sentence.
     """
     if not isinstance(document, dict):
         raise ValueError(  # noqa: TRY004 - the document is wrong, not the call
             "the descriptor is no JSON object"
         )
     texts = {}
-    for each in fields(ContextDescriptor):
-        if each.name == "options":
+    for item in fields(ContextDescriptor):
+        if item.name == "options":
             continue
-        value = document.get(each.name, "")
+        value = document.get(item.name, "")
         if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-            raise ValueError(f"{each.name} of the descriptor is no short text")
-        texts[each.name] = value
+            raise ValueError(f"{item.name} of the descriptor is no short text")
+        texts[item.name] = value
     options = document.get("options", {})
     if not isinstance(options, dict) or len(options) > _MOST_OPTIONS:
         raise ValueError("options of the descriptor is no small object")
@@ -179,5 +180,5 @@ def descriptor_from_json(document: object) -> ContextDescriptor:
 
 def _shown(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={each}" for key, each in sorted(value.items())) or "none"
+        return ", ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none"
     return str(value)

@@ -1,4 +1,4 @@
-"""The file or payload that holds compiled contexts: a readable index, then each blob once.
+"""Files and payloads of compiled contexts: a readable index, then each blob once.
 
 One file holds every partition of every model of a group::
 
@@ -10,8 +10,8 @@ One file holds every partition of every model of a group::
                                                  "parts": {"graph": 0, "weight:w": 1}}]}
                blobs, each at a multiple of 4096 from the start of the file: they can be mapped
 
-Offsets and lengths come from a stranger: all are checked against the file before anything is
-touched, and a blob is compared with its SHA-256 before an execution provider sees it.
+Offsets and lengths are untrusted: all are checked against the file before anything is read, and a
+blob is compared with its SHA-256 before an execution provider sees it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LENGTH_NBYTES = 8
 _DIGEST_NBYTES = 32
 HEADER_NBYTES = len(MAGIC) + LENGTH_NBYTES + _DIGEST_NBYTES
 ALIGNMENT = 4096
-#: Limits on what is read; a real index has some kilobytes.
+#: Limits on what is read; a real index has a few kilobytes.
 MOST_INDEX_NBYTES = 16 << 20
 MOST_ENTRIES = 100_000
 _DIGEST_CHARACTERS = 64
@@ -46,19 +46,18 @@ Part = bytes | memoryview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextEntry:
-    """The compiled context of one partition.
+    """Compiled context of one partition.
 
     Attributes:
-        name: of the partition; unique in its file (``partition_name`` of the EPContext node).
+        name: name of the partition; unique in its file (``partition_name`` of the EPContext node).
         descriptor: what it was made from and for.
-        parts: what the EP stored, by a name of its own choice ("blob", "graph", "weight:fc1", ...).
-        digests: SHA-256 of the parts, where they were read from a file or payload; empty before
-            they are written.
-        arity: how many inputs and outputs the partition has; None where the file does not say.
-        file: the file that the parts were mapped from; None where there is none, or where it was
-            being replaced.
+        parts: data of the EP, by names of its own choice ("blob", "graph", "weight:fc1", ...).
+        digests: SHA-256 of the parts, if they were read from a file or payload; empty before they
+            are written.
+        arity: number of inputs and outputs of the partition; None if the file does not say.
+        file: file that the parts were mapped from; None if there is none, or it was being replaced.
         source: what the EP compiled it from, for the end of a session group; never written.
-        is_foreign: whether another tool made it: what its descriptor does not say, nobody knows.
+        is_foreign: True if another tool made it: what its descriptor lacks is unknown.
     """
 
     name: str
@@ -88,11 +87,11 @@ class _IndexedEntry:
 class ContextFile:
     """Contexts that can be looked up by partition name.
 
-    Their bytes are touched, and checked, only when asked for.
+    Their bytes are read and checked only on demand.
 
     Attributes:
         ep: name of the execution provider that made it.
-        nbytes: of the whole.
+        nbytes: total size.
     """
 
     def __init__(
@@ -108,21 +107,22 @@ class ContextFile:
 
         Args:
             data: the file or the payload.
-            ep_name: who asks, for messages.
-            where: what ``data`` is, for messages.
-            checked: what needs no comparison with its digest any more; None: everything does, each
-                time.
-            place: the file that ``data`` is, and what the file system says of it; None where it is
-                none, or unsettled.
+            ep_name: execution provider, for messages.
+            where: description of ``data``, for messages.
+            checked: blobs that need no comparison with their digest any more; None to compare all,
+                each time.
+            place: path and stamp of the file; None if ``data`` is not a file, or its stamp is not
+                settled.
 
-        Raises EpContextError where it is no context of ours, truncated, or breaks a limit.
+        Raises:
+            EpContextError: not a context of ortpkg, truncated, or beyond a limit.
         """
         self._data = data
         self._ep_name = ep_name
         self._where = where
         self._checked_blobs = checked
         self._place = place
-        #: Blobs that this object compared: partitions share them, and each is compared once.
+        #: Blobs that this object has compared: partitions share them, and each is compared once.
         self._compared: set[int] = set()
         self.nbytes = data.nbytes
         index = self._read_index()
@@ -137,27 +137,25 @@ class ContextFile:
         return tuple(self._entries)
 
     def descriptor(self, name: str) -> ContextDescriptor:
-        """What the context of that partition was made from and for.
-
-        EpContextError where there is none.
-        """
+        """Return the descriptor of a partition's context; EpContextError if there is none."""
         return self._entry(name).descriptor
 
     def entry(self, name: str) -> ContextEntry:
-        """The context of that partition, each part compared with its digest.
+        """Return the context of a partition, with each part compared with its digest.
 
-        Raises EpContextError where there is none, or where a byte has changed.
+        Raises:
+            EpContextError: there is none, or a byte has changed.
         """
-        found = self._entry(name)
-        parts = {part: self._checked(blob, name, part) for part, blob in found.parts.items()}
-        digests = {part: self._blobs[blob].sha256 for part, blob in found.parts.items()}
+        indexed = self._entry(name)
+        parts = {part: self._checked(blob, name, part) for part, blob in indexed.parts.items()}
+        digests = {part: self._blobs[blob].sha256 for part, blob in indexed.parts.items()}
         return ContextEntry(
             name=name,
-            descriptor=found.descriptor,
+            descriptor=indexed.descriptor,
             parts=MappingProxyType(parts),
             digests=MappingProxyType(digests),
-            arity=found.arity,
-            file=self._file_of(found),
+            arity=indexed.arity,
+            file=self._file_of(indexed),
         )
 
     def _file_of(self, entry: _IndexedEntry) -> PartsFile | None:
@@ -169,16 +167,16 @@ class ContextFile:
         )
 
     def _entry(self, name: str) -> _IndexedEntry:
-        found = self._entries.get(name)
-        if found is None:
-            known = ", ".join(map(quoted, list(self._entries)[:5])) or "none"
+        indexed = self._entries.get(name)
+        if indexed is None:
+            names = ", ".join(map(quoted, list(self._entries)[:5])) or "none"
             raise EpContextError(
-                f"{self._where} has no context of partition {quoted(name)}; it has {known}",
+                f"{self._where} has no context of partition {quoted(name)}; it has {names}",
                 ep_name=self._ep_name,
                 source=self.ep,
                 partition_name=name,
             )
-        return found
+        return indexed
 
     def _checked(self, number: int, name: str, part: str) -> memoryview:
         blob = self._blobs[number]
@@ -224,12 +222,12 @@ class ContextFile:
             raise self._damaged("its index is no JSON") from error
 
     def _parse(self, index: Any) -> tuple[str, tuple[_Blob, ...], dict[str, _IndexedEntry]]:
-        blobs = tuple(self._blob(each) for each in index["blobs"])
+        blobs = tuple(self._blob(document) for document in index["blobs"])
         if len(index["entries"]) > MOST_ENTRIES:
             raise ValueError(f"more than {MOST_ENTRIES} entries")
         entries: dict[str, _IndexedEntry] = {}
-        for each in index["entries"]:
-            name, parts = each["name"], each["parts"]
+        for document in index["entries"]:
+            name, parts = document["name"], document["parts"]
             if not isinstance(name, str) or name in entries:
                 raise ValueError(f"the name {quoted(name)} is no text, or comes twice")
             if not all(
@@ -237,9 +235,9 @@ class ContextFile:
             ):
                 raise ValueError(f"partition {quoted(name)} names a blob that does not exist")
             entries[name] = _IndexedEntry(
-                descriptor=descriptor_from_json(each["descriptor"]),
+                descriptor=descriptor_from_json(document["descriptor"]),
                 parts=dict(parts),
-                arity=_arity(each.get("arity")),
+                arity=_arity(document.get("arity")),
             )
         if not isinstance(index["ep"], str):
             raise ValueError("ep is no text")  # noqa: TRY004 - the document is wrong, not the call
@@ -273,10 +271,7 @@ def _arity(value: Any) -> tuple[int, int] | None:
 def map_context_file(
     path: Path, *, ep_name: str, mapped: MappedContext | None = None
 ) -> MappedContext:
-    """Map a file of contexts, unless it was ``mapped`` already.
-
-    EpContextError where it cannot be read.
-    """
+    """Map a file of contexts, unless it is given as ``mapped``; EpContextError if that fails."""
     try:
         return mapped or map_context(path)
     except ModelFileError as error:
@@ -286,14 +281,14 @@ def map_context_file(
 
 
 def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
-    """Map a context file of ortpkg's. EpContextError where it is missing or no context file."""
+    """Map and read a context file; EpContextError if it is missing or not a context file."""
     return read_context_file(map_context_file(path, ep_name=ep_name), ep_name=ep_name)
 
 
 def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
-    """The same of a file that is mapped already."""
+    """Read a context file that is already mapped."""
     where = f"the context file {quoted(mapped.path)}"
-    if not mapped.is_same:  # it was replaced meanwhile
+    if not mapped.is_same:  # the file was replaced meanwhile
         return ContextFile(mapped.data, ep_name=ep_name, where=where)
     return ContextFile(
         mapped.data,
@@ -305,10 +300,7 @@ def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
 
 
 def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
-    """Whether there is a file that begins with ``magic``, as those of ours do.
-
-    Nothing else of it is looked at.
-    """
+    """Return True if a file exists and begins with ``magic``; nothing else of it is read."""
     try:
         with path.open("rb") as file:
             return file.read(len(magic)) == magic

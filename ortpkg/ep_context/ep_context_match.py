@@ -1,8 +1,7 @@
-"""Whether a context is the one an EPContext node was made with, before an EP sees it.
+"""Check that a context is the one that an EPContext node was made with, before an EP sees it.
 
-A node names a file and a partition in it; another model's file can have come there under the same
-name. So what the node's notes and its inputs and outputs say is compared with what lies in the
-file.
+A node names a file and a partition in it; another model's file may have taken that name. So the
+node's notes, inputs and outputs are compared with the content of the file.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ from ortpkg.graph.graph import Node
 def check_context_entry(
     entry: ContextEntry, node: Node, attributes: EpContextAttributes, *, ep_name: str
 ) -> None:
-    """Raise EpContextError, naming the field, where ``entry`` is not what ``node`` was made with.
+    """Raise EpContextError, naming the field, if ``entry`` is not what ``node`` was made with.
 
-    Notes are free text: those that are no descriptor of ours say nothing, and only the arity is
-    compared.
+    Notes are free text: without a descriptor of ortpkg in them, only the arity is compared.
     """
     where = f"the context of partition {quoted(attributes.partition_name or node.name)}"
     noted = _noted(attributes.notes, where, ep_name)
@@ -61,7 +59,7 @@ def check_context_entry(
 
 
 def has_own_notes(attributes: EpContextAttributes) -> bool:
-    """Whether the node says that ortpkg made its context."""
+    """Return True if the node says that ortpkg made its context."""
     try:
         return _noted(attributes.notes, "a context", "") is not None
     except EpContextError:

@@ -1,4 +1,4 @@
-"""The EPContext design's session options, read from config entries into one frozen value.
+"""Session options of the EPContext design, read from config entries into one frozen value.
 
 Source: the EPContext design's table of session options. The keys are those of ONNX Runtime.
 """
@@ -26,11 +26,11 @@ EXTERNAL_DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 CONTEXT_EXTERNAL_INITIALIZERS = "ep.context_model_external_initializers_file_name"
 SHARE_EP_CONTEXTS = "ep.share_ep_contexts"
 STOP_SHARE_EP_CONTEXTS = "ep.stop_share_ep_contexts"
-#: Ours: "1" keeps what is compiled for later sessions under the cache directory, a path keeps it
-#: there.
+#: ortpkg's own: "1" stores compiled contexts for later sessions under the cache directory; a path
+#: stores them there.
 CONTEXT_CACHE = "ortpkg.ep_context_cache"
-#: Ours: whose contexts are made: "ortpkg" (default), or "onnxruntime" for what its execution
-#: providers read, too.
+#: ortpkg's own: form of new contexts: "ortpkg" (default), or "onnxruntime" for contexts that its
+#: execution providers can read, too.
 CONTEXT_FORM = "ortpkg.ep_context_form"
 FORM_OF_ORTPKG, FORM_OF_ONNXRUNTIME = "ortpkg", "onnxruntime"
 
@@ -40,35 +40,34 @@ _CONTEXT_SUFFIX = "_ctx.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpContextOptions:
-    """What a session was told about compiled contexts.
+    """Options of a session about compiled contexts.
 
     Attributes:
-        enable: dump the context model; only then the attributes marked with * matter.
-        file_path: where the context model goes *, or, for a model from memory, where it came from;
-            None where not given.
-        embed_mode: * contexts go into the nodes rather than a file beside the model (off by
-            default, unlike the attribute).
-        node_name_prefix: * of node names, partition names and graph names.
-        external_initializers: * name of the file for the initializers of what stays on the CPU; "":
-            they go into the ONNX file.
-        share: the session belongs to a group.
-        stop_share: it is the group's last one.
-        for_onnxruntime: * contexts are written as onnxruntime's execution provider of the name
-            writes them.
-        model_path: the source model's file; None where it came from memory.
-        cache: where contexts made at run time are kept; None for nowhere.
-        only_contexts: the model was partitioned before: nodes without a context are left to the
-            CPU.
-        only_explains_cache: nothing is compiled; a session made so only says what the cache has.
-        wait_limit_s: longest wait for another process that compiles the same; None for a bound of
-            the cache's own.
-        check_cancelled: raises where the session is not wanted any more; called while it waits.
-        judged: the files of contexts that were found fit to be loaded, by path: these are loaded,
-            opened as they are, and no others. None where nobody judged.
-        read_data: gives the contexts that nodes name, by these names; None: they are read from
+        enable: True to write the context model; only then the attributes marked with * matter.
+        file_path: path of the context model *, or, for a model from memory, the path that it came
+            from; None if not given.
+        embed_mode: * True to store contexts in the nodes rather than in a file beside the model
+            (off by default, unlike the attribute).
+        node_name_prefix: * prefix of node names, partition names and graph names.
+        external_initializers: * name of the file for the initializers of nodes on the CPU; "" to
+            store them in the ONNX file.
+        share: True if the session belongs to a group.
+        stop_share: True for the group's last session.
+        for_onnxruntime: * True to write contexts in the form of onnxruntime's execution provider of
+            the name.
+        model_path: path of the source model; None for a model from memory.
+        cache: cache for contexts made at run time; None for no cache.
+        only_contexts: True if the model was partitioned before: nodes without a context are the
+            CPU's.
+        only_explains_cache: True to compile nothing, and only report what the cache has.
+        wait_limit_s: longest wait in seconds for another process that compiles the same; None for
+            the cache's own limit.
+        check_cancelled: called during waits; raises if the session is no longer wanted.
+        judged: context files that were accepted for loading, by path: only these are loaded, as
+            they were opened. None if nothing was checked.
+        read_data: returns the contexts that nodes name, by these names; None to read files.
+        write_data: * takes new contexts with the names that nodes get for them; None to write
             files.
-        write_data: * takes contexts with the names that nodes get for them; None: they are written
-            to files.
     """
 
     enable: bool = False
@@ -93,19 +92,17 @@ class EpContextOptions:
 
     @property
     def model_folder(self) -> Path | None:
-        """The folder to which paths of external contexts are relative.
-
-        None where nothing tells it.
-        """
+        """Folder to which paths of external contexts are relative; None if unknown."""
         if self.model_path is not None:
             return self.model_path.parent
         return None if self.file_path is None else self.file_path.parent
 
     @property
     def output_path(self) -> Path:
-        """Where the context model is written.
+        """Path of the context model.
 
-        Raises InvalidSessionOptionError where the model came from memory and no path is given.
+        Raises:
+            InvalidSessionOptionError: the model came from memory and no path is given.
         """
         if self.file_path is not None:
             return self.file_path
@@ -120,10 +117,10 @@ class EpContextOptions:
         return self.model_path.with_name(stem + _CONTEXT_SUFFIX)
 
     def binary_name(self, ep_name: str) -> str:
-        """``[model_name]_[ep].bin``, of the source model, or of the context model with a path.
+        """Return ``[model_name]_[ep].bin``.
 
-        The latter is onnxruntime's rule: contexts of one source for several precisions can share a
-        folder.
+        The model is the source model, or the context model if its path is given. The latter is
+        onnxruntime's rule: contexts of one source for several precisions can share a folder.
         """
         named = (
             self.model_path
@@ -139,16 +136,17 @@ class EpContextOptions:
 
 
 def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> EpContextOptions:
-    """Read a session's config entries.
+    """Read the options from a session's config entries.
 
     Args:
         entries: config entries of the session options.
-        model_path: the model's file; None where it comes from memory.
+        model_path: path of the model; None for a model from memory.
 
-    Raises InvalidSessionOptionError for a flag that is neither "0" nor "1", for generation from
-    memory without a path, for a path that is a directory, for a name of external initializers that
-    is no plain file name or that of a file that is there, and SessionError for a context model that
-    is there already, before anything is compiled.
+    Raises:
+        InvalidSessionOptionError: a flag that is neither "0" nor "1", no path for a context model
+            from memory, a path that is a directory, or a name of external initializers that is not
+            a plain file name or exists already.
+        SessionError: the context model exists already; checked before anything is compiled.
     """
     path = entries.get(CONTEXT_FILE_PATH) or None
     options = EpContextOptions(
@@ -163,8 +161,8 @@ def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> E
         model_path=model_path,
         cache=context_cache_of(entries),
     )
-    if why := refused_cache(entries):
-        _log.warning("%s", why)
+    if refusal := refused_cache(entries):
+        _log.warning("%s", refusal)
     if options.enable:
         _check_output(options)
     return options
@@ -219,21 +217,17 @@ def _check_external_initializers(output: Path, path: Path) -> None:
 
 
 def context_cache_of(entries: Mapping[str, str]) -> EpContextCache | None:
-    """Where a session with these config entries keeps what it compiles.
+    """Return the cache for contexts of a session with these config entries.
 
-    None for nowhere, and where others may write.
-
-    A context is code: one that another user can put there would run with this one's rights.
+    None for no cache, or if others may write to it: a context is code, and one from another user
+    would run with this user's rights.
     """
     folder = _cache_folder(entries)
     return None if folder is None or foreign_writers(folder) else EpContextCache(folder)
 
 
 def refused_cache(entries: Mapping[str, str]) -> str:
-    """Why the cache of contexts that these config entries name is not used.
-
-    "" where it is, or none is named.
-    """
+    """Return why the cache in these config entries is not used; "" if it is, or none is named."""
     folder = _cache_folder(entries)
     why = "" if folder is None else foreign_writers(folder)
     return f"the cache of contexts {quoted(folder)} is not used: {why}" if why else ""

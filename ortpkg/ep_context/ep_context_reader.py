@@ -27,7 +27,7 @@ from ortpkg.graph.linked_files import why_not_followed
 
 
 class EpContextReader:
-    """The contexts that one model's EPContext nodes of one execution provider lead to.
+    """Reader of the contexts of one model's EPContext nodes for one execution provider.
 
     Each file is opened once.
     """
@@ -39,28 +39,29 @@ class EpContextReader:
         mains: Sequence[EpContextAttributes],
         form: ContextForm | None = None,
     ) -> None:
-        """Look among the model's own nodes and files.
+        """Create a reader for the model's nodes and files.
 
         Args:
-            ep_name: of the execution provider.
-            options: the session's.
-            mains: the model's main EPContext nodes of this execution provider.
-            form: another form than ortpkg's that is read: that of onnxruntime's execution provider
-                of the name.
+            ep_name: name of the execution provider.
+            options: options of the session.
+            mains: main EPContext nodes of the model for this execution provider.
+            form: another form than ortpkg's to read: that of onnxruntime's execution provider of
+                this name.
         """
         self._form = form
         self._ep_name = ep_name
         self._options = options
         self._mains = tuple(mains)
         self._opened: dict[Path, ContextSource] = {}
-        #: Location that a node states → what a function of the caller's gave for it.
-        self._asked: dict[str, ContextSource] = {}
+        #: Location in a node → the contexts that a function of the caller returned for it.
+        self._returned: dict[str, ContextSource] = {}
 
     def find_entry(self, attributes: EpContextAttributes, name: str) -> ContextEntry:
-        """The context of partition ``name``: the node's, or that of the main node with its graph.
+        """Return the context of partition ``name``, from the node or from its main node.
 
-        Raises EpContextError (INVALID_GRAPH) where there is none, or where it is damaged or out of
-        reach.
+        Raises:
+            EpContextError: INVALID_GRAPH, there is none, or it is damaged or outside of the model's
+                folder.
         """
         if attributes.main_context:
             return self._entry_of(attributes, name)
@@ -79,7 +80,7 @@ class EpContextReader:
         if main.embed_mode:
             return name in self._embedded_file(main).names
         if self._options.read_data is not None:
-            return name in self._given(main, name, self._options.read_data).names
+            return name in self._returned_source(main, name, self._options.read_data).names
         path = self.path_of(main)
         if self._options.share and shared_workspace(self._ep_name).holds(path, name):
             return True
@@ -89,28 +90,28 @@ class EpContextReader:
         if main.embed_mode:
             return self._embedded_file(main).entry(name)
         if self._options.read_data is not None:
-            return self._given(main, name, self._options.read_data).entry(name)
+            return self._returned_source(main, name, self._options.read_data).entry(name)
         path = self.path_of(main)
         if self._options.share:
-            found = shared_workspace(self._ep_name).take(
+            entry = shared_workspace(self._ep_name).take(
                 path, name, lambda path: self._file_at(path, main, name)
             )
-            self._check_judged(found, path)
-            return found
+            self._check_judged(entry, path)
+            return entry
         return self._file_at(path, main, name).entry(name)
 
     def _embedded_file(self, main: EpContextAttributes) -> ContextSource:
         where = f"the context embedded for partition {quoted(main.partition_name)}"
         data = memoryview(main.ep_cache_context)
-        found = self._in_other_form(data, main, main.partition_name, where)
-        return ContextFile(data, ep_name=self._ep_name, where=where) if found is None else found
+        source = self._in_other_form(data, main, main.partition_name, where)
+        return ContextFile(data, ep_name=self._ep_name, where=where) if source is None else source
 
-    def _given(
+    def _returned_source(
         self, main: EpContextAttributes, name: str, read_data: Callable[[str], memoryview]
     ) -> ContextSource:
-        """The contexts that a function of the caller's gives for what a node names."""
+        """Return the contexts that a function of the caller returns for a node's location."""
         location = main.context_path
-        if location not in self._asked:
+        if location not in self._returned:
             where = f"the context that the function gave for {quoted(location)}"
             try:
                 data = read_data(location)
@@ -122,30 +123,30 @@ class EpContextReader:
                     source=main.source,
                     partition_name=main.partition_name,
                 ) from error
-            found = self._in_other_form(data, main, name, where)
-            self._asked[location] = (
-                ContextFile(data, ep_name=self._ep_name, where=where) if found is None else found
+            source = self._in_other_form(data, main, name, where)
+            self._returned[location] = (
+                ContextFile(data, ep_name=self._ep_name, where=where) if source is None else source
             )
-        return self._asked[location]
+        return self._returned[location]
 
     def _file_at(self, path: Path, main: EpContextAttributes, name: str) -> ContextSource:
         if path not in self._opened:
             mapped = map_context_file(path, ep_name=self._ep_name, mapped=self._judged_at(path))
-            found = self._in_other_form(mapped.data, main, name, f"the context file {quoted(path)}")
+            source = self._in_other_form(
+                mapped.data, main, name, f"the context file {quoted(path)}"
+            )
             self._opened[path] = (
-                read_context_file(mapped, ep_name=self._ep_name) if found is None else found
+                read_context_file(mapped, ep_name=self._ep_name) if source is None else source
             )
         return self._opened[path]
 
     def _in_other_form(
         self, data: memoryview, main: EpContextAttributes, name: str, where: str
     ) -> ContextSource | None:
-        """The contexts of onnxruntime's provider.
+        """Return the contexts in the form of onnxruntime's provider; None if the form is ortpkg's.
 
-        None where they are ortpkg's own, or this node says that they were.
-
-        A blob as older releases kept it has no sign of its own: it is one where the node has no
-        notes of ours, which all nodes of ours have. The release of its SDK, the node may leave out.
+        A blob of older releases has no magic bytes: it is recognized by a node without ortpkg's
+        notes, which all nodes of ortpkg have. The node need not state the release of its SDK.
         """
         if self._form is None or bytes(data[: len(MAGIC)]) == MAGIC:
             return None
@@ -155,9 +156,10 @@ class EpContextReader:
         return self._form.read_bare(data, where, name) if is_theirs and data.nbytes else None
 
     def _judged_at(self, path: Path) -> MappedContext | None:
-        """The file as it was judged; None where nobody judged.
+        """Return the file as it was accepted; None if nothing was checked.
 
-        EpContextError where it is another one by now.
+        Raises:
+            EpContextError: the file is another one by now.
         """
         if self._options.judged is None:
             return None
@@ -167,7 +169,7 @@ class EpContextReader:
         return judged
 
     def _check_judged(self, entry: ContextEntry, path: Path) -> None:
-        """Raise EpContextError if an earlier session left the context of a file not judged."""
+        """Raise EpContextError if the context was loaded from a file that was not accepted."""
         judged = self._judged_at(path)
         if judged is not None and (entry.file is None or entry.file.stamp != judged.stamp):
             raise self._unjudged(path)
@@ -180,18 +182,19 @@ class EpContextReader:
         )
 
     def check_judged_files(self) -> None:
-        """Raise EpContextError if a file that was judged has changed since.
+        """Raise EpContextError if a file that was accepted has changed since.
 
         Call it before a library opens a file by its path, and after reading bytes of a mapped file:
-        a write into the file changes the mapping, so that other bytes are read than were judged.
+        writing to the file changes the mapping, so that other bytes may be read than were checked.
         """
         for path in self._options.judged or ():
             self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:
-        """The context's file: relative to the model's folder, and inside it.
+        """Return the path of the context's file, relative to the model's folder and inside it.
 
-        EpContextError where it would lie outside, or the model has no folder.
+        Raises:
+            EpContextError: the file would lie outside, or the model has no folder.
         """
         location = main.context_path
         folder = self._options.model_folder

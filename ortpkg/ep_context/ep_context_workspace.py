@@ -1,7 +1,7 @@
-"""What sessions of a group share: one binary being made, and loaded contexts in use.
+"""Workspace that the sessions of a group share: a growing binary, and loaded contexts.
 
 Source: the EPContext design, "EPContext with weight sharing". There is one workspace per execution
-provider in a process. An empty one means that the next session of a group is a first one.
+provider in a process. If it is empty, the next session of a group is a first one.
 """
 
 from __future__ import annotations
@@ -25,31 +25,30 @@ from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 _log = logging.getLogger(__name__)
 
-#: Makes the contexts of a whole group out of those that its sessions made; the first part of the
-#: first entry will begin at the offset, if it is a weightless one's.
+#: Makes the final contexts of a group from those of its sessions. The first part of the first entry
+#: will begin at the given offset if it is weightless.
 FinishGroup = Callable[[Sequence[ContextEntry], int], Sequence[ContextEntry]]
 
 
 @dataclass(slots=True)
 class _Binary:
-    """The binary of a group while it grows."""
+    """Binary of a group that is still growing."""
 
     path: Path
     form: ContextForm | None = None
     entries: dict[str, ContextEntry] = field(default_factory=dict)
-    #: Files of the context models that name it, as they were when they had been written.
+    #: Files of the context models that name it, with their stamps after writing.
     files: dict[Path, FileStamp | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGroup:
-    """A session group whose binary was written, while the model of its last session is not.
+    """A session group whose binary was written before the model of its last session.
 
     Attributes:
-        binary: of the group.
-        is_new: whether it was not there before.
-        files: of the context models of the earlier sessions, as they were when they had been
-            written.
+        binary: path of the group's binary.
+        is_new: True if it did not exist before.
+        files: files of the earlier sessions' context models, with their stamps after writing.
     """
 
     binary: Path
@@ -57,10 +56,7 @@ class WrittenGroup:
     files: Mapping[Path, FileStamp | None]
 
     def remove(self) -> tuple[Path, ...]:
-        """Remove it: its last session failed, so that nothing of it is to stay.
-
-        Returns what was removed.
-        """
+        """Remove the group because its last session failed; return the removed files."""
         if self.is_new:
             self.binary.unlink(missing_ok=True)
         return (*([self.binary] if self.is_new else []), *_remove_unchanged(self.files))
@@ -68,11 +64,11 @@ class WrittenGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonedGroup:
-    """A session group that came to nothing.
+    """A session group that was not completed.
 
     Attributes:
-        binary: what was never written.
-        removed: context models, and their files of initializers, that named it.
+        binary: path of the binary that was never written.
+        removed: context models that named it, and their files of initializers.
     """
 
     binary: Path
@@ -81,7 +77,7 @@ class AbandonedGroup:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A loaded binary: what the file was then, and its contexts that nobody took yet."""
+    """A loaded binary: its stamp, and the contexts that no session has taken yet."""
 
     source: ContextSource
     names: set[str]
@@ -89,11 +85,11 @@ class _Loaded:
 
 
 class EpContextWorkspace:
-    """The shared workspace of one execution provider. Safe to use from several threads.
+    """The shared workspace of one execution provider; safe for threads.
 
-    A group of sessions that generate is bounded by ``ep.stop_share_ep_contexts``; sessions that
-    infer take contexts out until none is left, in any order, and may close in any order: what they
-    took is theirs.
+    ``ep.stop_share_ep_contexts`` ends a group of sessions that generate. Sessions that run take
+    contexts out until none is left, in any order, and may close in any order: what they took is
+    theirs.
     """
 
     def __init__(self, ep_name: str) -> None:
@@ -107,12 +103,12 @@ class EpContextWorkspace:
     def add(
         self, path: Path, entries: Sequence[ContextEntry], *, form: ContextForm | None = None
     ) -> Path:
-        """Add what a session compiled; return the group's binary, as its first session named it.
+        """Add a session's contexts; return the group's binary, as its first session named it.
 
-        ``form``: in which the binary is written; None for ortpkg's own. What the group's first
-        session says holds for all.
+        ``form``: form of the binary; None for ortpkg's own. The first session's form holds for all.
 
-        Raises EpContextError where another model of the group has a partition of the same name.
+        Raises:
+            EpContextError: another model of the group has a partition of the same name.
         """
         with self._lock:
             if self._growing is None:
@@ -129,17 +125,18 @@ class EpContextWorkspace:
             return self._growing.path
 
     def binary_path(self, path: Path) -> Path:
-        """Where the group's binary will be: as its first session named it, or at ``path``."""
+        """Return the path of the group's binary: as its first session named it, or ``path``."""
         with self._lock:
             return path if self._growing is None else self._growing.path
 
     def stop(self, finish: FinishGroup | None = None) -> WrittenGroup | None:
-        """Write the group's binary and clears the workspace. None where nothing was compiled.
+        """Write the group's binary and clear the workspace; return None if nothing was compiled.
 
-        Whoever called it removes what comes back, where the session fails after all.
+        The caller removes the returned group if the session fails after all.
 
         Args:
-            finish: what the EP does with the contexts once all are there; by default nothing.
+            finish: makes the EP's final contexts once all are there; by default they stay as they
+                are.
         """
         with self._lock:
             growing = self._growing
@@ -154,7 +151,10 @@ class EpContextWorkspace:
     def _chunks(
         self, form: ContextForm | None, entries: Sequence[ContextEntry], finish: FinishGroup | None
     ) -> Callable[[], Iterator[Part]]:
-        """What the binary consists of. In another form than ours each context is as it was made."""
+        """Return the content of the binary.
+
+        In another form than ortpkg's, contexts are unchanged.
+        """
         if form is not None:
             return lambda: form.chunks(entries)
         first_offset = offset_past_index(entries)
@@ -165,21 +165,19 @@ class EpContextWorkspace:
         )
 
     def add_model(self, files: Sequence[Path]) -> None:
-        """Note the files of a context model that names the group's binary.
+        """Record the files of a context model that names the group's binary.
 
-        Does nothing where that is written already.
+        Does nothing if the binary is written already.
         """
         with self._lock:
             if self._growing is not None:
                 self._growing.files.update({path: file_stamp(path) for path in files})
 
     def abandon(self) -> AbandonedGroup | None:
-        """Clear what was compiled and never written, because a session of the group failed.
+        """Drop compiled contexts that were never written, because a session of the group failed.
 
-        The next session begins a group anew.
-
-        Context models of the group, which name a binary that will never be, are removed, where they
-        are as they were written. None where no group was under way.
+        The next session begins a new group. Context models of the group, whose binary will never
+        exist, are removed unless they were changed. Return None if no group was under way.
         """
         with self._lock:
             growing, self._growing = self._growing, None
@@ -190,38 +188,38 @@ class EpContextWorkspace:
     # --- inference --------------------------------------------------------------------------------
 
     def take(self, path: Path, name: str, load: Callable[[Path], ContextSource]) -> ContextEntry:
-        """The context of a partition, out of the workspace if an earlier session left it there.
+        """Return a partition's context, from the workspace if an earlier session left it there.
 
-        Where there is none, the file is loaded, and all its other contexts are left for the
-        sessions to come.
+        Otherwise the file is loaded, and all its other contexts are left for later sessions.
 
-        Raises EpContextError where the file has no such context or is damaged.
+        Raises:
+            EpContextError: the file has no such context or is damaged.
         """
         with self._lock:
-            loaded = self._left(path)
+            loaded = self._waiting(path)
             if loaded is None or name not in loaded.names:
                 stamp = file_stamp(path)
                 source = load(path)
                 loaded = _Loaded(source, set(source.names), stamp)
-            # Only what is asked for is compared with its digest: a stranger's index may lead to one
-            # place many times.
-            found = loaded.source.entry(name)
+            # Only the requested context is compared with its digest: an untrusted index may refer
+            # to one blob many times.
+            entry = loaded.source.entry(name)
             loaded.names.discard(name)
             self._loaded[path] = loaded
             if not loaded.names:
                 del self._loaded[path]
-            return found
+            return entry
 
     def holds(self, path: Path, name: str) -> bool:
-        """Whether the context of that partition of the file at ``path`` waits to be taken."""
+        """Return True if the context of this partition of the file waits to be taken."""
         with self._lock:
-            loaded = self._left(path)
+            loaded = self._waiting(path)
             return loaded is not None and name in loaded.names
 
-    def _left(self, path: Path) -> _Loaded | None:
-        """What waits to be taken of the file.
+    def _waiting(self, path: Path) -> _Loaded | None:
+        """Return the contexts of a file that wait to be taken.
 
-        None where nothing does, or another file has taken its place.
+        None if there are none, or another file has replaced it.
         """
         loaded = self._loaded.get(path)
         if loaded is not None and file_stamp(path) not in (None, loaded.stamp):
@@ -230,19 +228,19 @@ class EpContextWorkspace:
         return loaded
 
     def clear(self) -> None:
-        """Forget loaded contexts that no session has taken."""
+        """Drop loaded contexts that no session has taken."""
         with self._lock:
             self._loaded.clear()
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is being compiled into it and nothing waits to be taken."""
+        """True if nothing is being compiled into it and nothing waits to be taken."""
         with self._lock:
             return self._growing is None and not self._loaded
 
 
 def _remove_unchanged(files: Mapping[Path, FileStamp | None]) -> tuple[Path, ...]:
-    """Remove the files that are as they were; return which."""
+    """Remove the files that have not changed; return these."""
     removed = []
     for path, stamp in files.items():
         if stamp is not None and file_stamp(path) == stamp:
@@ -257,19 +255,19 @@ _WORKSPACES_LOCK = threading.Lock()
 
 
 def shared_workspace(ep_name: str) -> EpContextWorkspace:
-    """The process's workspace of that execution provider."""
+    """Return the process's workspace of an execution provider."""
     with _WORKSPACES_LOCK:
         return _WORKSPACES.setdefault(ep_name, EpContextWorkspace(ep_name))
 
 
 def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[AbandonedGroup]:
-    """Give up these execution providers' unfinished groups, and log what that removed."""
-    found = []
+    """Abandon the unfinished groups of these execution providers, and log what was removed."""
+    groups = []
     for name in ep_names:
         group = shared_workspace(name).abandon()
         if group is None:
             continue
-        found.append(group)
+        groups.append(group)
         _log.warning(
             "the session group of %s is given up, and %s never written: a session of it failed"
             " (%s); removed: %s",
@@ -278,4 +276,4 @@ def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[Aband
             reason,
             ", ".join(quoted(path) for path in group.removed) or "nothing",
         )
-    return found
+    return groups

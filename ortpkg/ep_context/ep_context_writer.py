@@ -1,4 +1,4 @@
-"""Keep compiled contexts in nodes, in one binary or in a group's, and make the nodes.
+"""Write compiled contexts to nodes, to a binary or to a group's binary, and make the nodes.
 
 Source: the EPContext design, generation guidelines.
 """
@@ -48,12 +48,12 @@ from ortpkg.graph.graph import Node
 
 _log = logging.getLogger(__name__)
 
-#: More than this in one protobuf message is refused; a file beside the model takes it.
+#: Most bytes of embedded contexts in one protobuf message; larger ones need a file.
 MOST_EMBEDDED_NBYTES = 100 << 20
 
 
 class EpContextWriter:
-    """Keeps what one session compiles, graph by graph; writes the binary when all is there."""
+    """Writer of one session's contexts: collects them graph by graph, then writes the binary."""
 
     def __init__(
         self,
@@ -63,15 +63,14 @@ class EpContextWriter:
         finish_group: FinishGroup | None = None,
         form: ContextForm | None = None,
     ) -> None:
-        """Keep nothing yet.
+        """Create a writer without contexts.
 
         Args:
-            ep_name: of the execution provider; it names the binary.
-            source: the key that the nodes get.
-            options: the session's.
-            finish_group: what the EP does with the contexts of a group before they are written.
-            form: in which onnxruntime's execution provider of the name keeps contexts; None where
-                it is not known.
+            ep_name: name of the execution provider, after which the binary is named.
+            source: key of the nodes.
+            options: options of the session.
+            finish_group: makes the EP's final contexts of a group before they are written.
+            form: form of onnxruntime's execution provider of this name; None if unknown.
         """
         self._form = form if options.for_onnxruntime else None
         self._has_no_form = options.for_onnxruntime and form is None
@@ -80,19 +79,20 @@ class EpContextWriter:
         self._source = source
         self._options = options
         self._entries: list[ContextEntry] = []
-        #: The binary that this session wrote, to be removed where its model cannot be.
+        #: The binary that this session wrote, to be removed if its model cannot be written.
         self._written: Path | None = None
-        #: The group that this session wrote as its last one, to be removed likewise.
+        #: The group that this session completed, to be removed likewise.
         self._written_group: WrittenGroup | None = None
         self._is_finished = False
         self._names: set[str] = set()
 
     def check_place(self) -> None:
-        """Before anything is compiled: whether the binary's name is free.
+        """Check before anything is compiled that the contexts can be written.
 
-        Raises EpContextWriteError where a file that is no context has it, InvalidSessionOptionError
-        where the external initializers shall have it, where contexts are wanted that onnxruntime
-        reads, and nobody knows how, or where a function is to take those of a group.
+        Raises:
+            EpContextWriteError: a file that is not a context file has the binary's name.
+            InvalidSessionOptionError: the external initializers have the same name, contexts in an
+                unknown form of onnxruntime are wanted, or a function should take those of a group.
         """
         if self._has_no_form:
             raise InvalidSessionOptionError(
@@ -125,13 +125,12 @@ class EpContextWriter:
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
         """Take one graph's contexts; return the EPContext node of each fused node.
 
-        In place of a fused node, an EPContext node of the source model may stand: it stays what it
-        is, with its context carried over.
+        An EPContext node of the source model may stand in place of a fused node: it stays as it is,
+        with its context carried over. The first node of each graph is a main node, since graphs may
+        be loaded in any order.
 
-        The first one of each graph is a main node: whoever loads the model may come to its graphs
-        in any order.
-
-        Raises EpContextError where a context is too large to be embedded, or a name comes twice.
+        Raises:
+            EpContextError: a context is too large to be embedded, or a name is used twice.
         """
         options = self._options
         entries = [self._with_free_name(entry) for entry in entries]
@@ -140,8 +139,7 @@ class EpContextWriter:
         else:
             path = self._add_to_binary(entries)
             payloads = [self._relative(path).encode()] * len(entries)
-        # onnxruntime's OpenVINO takes one node with a payload per model, which has the blobs of
-        # all.
+        # onnxruntime's OpenVINO takes one node with a payload per model, which has all blobs.
         all_main = options.embed_mode == (self._form is None)
         return [
             self._context_node(node, entry, payload, is_main=number == 0 or all_main)
@@ -151,13 +149,13 @@ class EpContextWriter:
         ]
 
     def _embedded_payloads(self, entries: Sequence[ContextEntry]) -> list[bytes]:
-        """What each of the nodes has inside; "" for what is inside the first."""
+        """Return the payload of each node; "" if it is inside the first node's."""
         if self._form is None or len(entries) == 1:
             return [self._embedded(entry.name, [entry]) for entry in entries]
         return [self._embedded(entries[0].name, entries), *[b""] * (len(entries) - 1)]
 
     def _with_free_name(self, entry: ContextEntry) -> ContextEntry:
-        """Contexts that are carried over come from files of their own, and may have one name."""
+        """Return the entry with a unique name: carried-over contexts may have equal names."""
         name, number = entry.name, 1
         if not name.startswith(self._options.node_name_prefix):
             name = self._options.node_name_prefix + name
@@ -180,9 +178,10 @@ class EpContextWriter:
         return payload
 
     def finish(self) -> None:
-        """Write the session's binary; of a group, only the last session does.
+        """Write the session's binary; only the last session of a group writes one.
 
-        Raises EpContextWriteError where it cannot.
+        Raises:
+            EpContextWriteError: it cannot be written.
         """
         if self._is_finished:
             return
@@ -211,7 +210,7 @@ class EpContextWriter:
             ) from error
 
     def add_model(self, files: Sequence[Path]) -> None:
-        """Note that the context model was written: its files."""
+        """Record the files of the context model, which was written."""
         self._written = self._written_group = None
         if self._options.share:
             shared_workspace(self._ep_name).add_model(files)
@@ -219,8 +218,8 @@ class EpContextWriter:
     def abandon(self, reason: BaseException) -> None:
         """Clean up after a failed session: its binary without a model, its unfinished group.
 
-        Nothing stays of a group whose last session failed before its model was there, its binary
-        included.
+        Nothing of a group remains, including its binary, if its last session failed before its
+        model was written.
         """
         written, self._written = self._written, None
         if written is not None:
@@ -268,7 +267,7 @@ class EpContextWriter:
         self, fused: Node, entry: ContextEntry, payload: bytes, *, is_main: bool
     ) -> Node:
         descriptor, model_path = entry.descriptor, self._options.model_path
-        place = EpContextAttributes(
+        location = EpContextAttributes(
             main_context=is_main,
             ep_cache_context=payload if is_main else b"",
             embed_mode=self._options.embed_mode,
@@ -277,14 +276,14 @@ class EpContextWriter:
         if is_ep_context(fused):
             attributes = replace(
                 ep_context_attributes(fused),
-                main_context=place.main_context,
-                ep_cache_context=place.ep_cache_context,
-                embed_mode=place.embed_mode,
-                partition_name=place.partition_name,
+                main_context=location.main_context,
+                ep_cache_context=location.ep_cache_context,
+                embed_mode=location.embed_mode,
+                partition_name=location.partition_name,
             )
             return attributes.node_for(fused)
         attributes = replace(
-            place,
+            location,
             ep_sdk_version=self._sdk_version(descriptor.sdk_version),
             onnx_model_filename=model_path.name if model_path is not None else "",
             hardware_architecture=descriptor.architecture,
@@ -298,9 +297,10 @@ class EpContextWriter:
 
 
 def checked_parts(parts: object, *, ep_name: str, partition_name: str) -> Mapping[str, Part]:
-    """``parts``, which a provider gave for a context, as it is.
+    """Return the parts of a context that a provider returned, unchanged.
 
-    CompileError where it is no mapping of names to bytes.
+    Raises:
+        CompileError: not a mapping of names to bytes.
     """
     where = f"{ep_name} cannot keep partition {quoted(partition_name)}: export_context returned"
     if not isinstance(parts, Mapping):

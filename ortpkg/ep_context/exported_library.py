@@ -1,8 +1,7 @@
-"""The library that a provider exports: the functions of fused nodes, found by the nodes' names.
+"""Library that a provider exports: the functions of fused nodes, found by the nodes' names.
 
-It is a file of contexts (``ep_context_file``), whose index is its table of symbols.
-
-Source: the partitioning article, ``Compile(nodes, dll_path)`` and ``AddFuncInfo(name, dll_path)``.
+It is a file of contexts (``ep_context_file``), whose index is its table of symbols. Source: the
+partitioning article, ``Compile(nodes, dll_path)`` and ``AddFuncInfo(name, dll_path)``.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ from ortpkg.errors import CompileError, EpContextError, ModelFileError, quoted
 
 
 def write_library(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Write what was compiled of fused nodes, in place of what is there, in one step.
+    """Write the compiled code of fused nodes in one step, replacing an existing file.
 
-    Raises CompileError where two have one name, EpContextWriteError where it cannot be written.
+    Raises:
+        CompileError: two nodes have the same name.
+        EpContextWriteError: the file cannot be written.
     """
     names = [entry.name for entry in entries]
     for name in names:
@@ -32,9 +33,10 @@ def write_library(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> 
 
 
 def read_library_entry(path: Path, name: str, ep_name: str) -> ContextEntry:
-    """What a library has of the fused node of that name, each part compared with its digest.
+    """Return the entry of a fused node in a library, with each part compared with its digest.
 
-    EpContextError where it has nothing of it, is damaged, or cannot be read.
+    Raises:
+        EpContextError: the library has no such entry, is damaged, or cannot be read.
     """
     try:
         library = read_context_file(map_context(path), ep_name=ep_name)

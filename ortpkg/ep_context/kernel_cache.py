@@ -1,14 +1,14 @@
-"""Compiled kernels by content, beside the contexts of a cache: equal layers are compiled once.
+"""Cache of compiled kernels by content, beside the contexts of a cache: equal layers compile once.
 
-A context spares the compiling of a partition that was compiled before; a kernel spares that of a
-layer, whatever model it is in and whatever its weights are. A kernel's key is a digest of all that
-its code comes from: what the compiler is given, its version and its options. A file holds the key,
-the functions and the code, with a digest over all of it: one that is damaged, or another one's, is
-as if it were not there. That protects from accidents; who may write to the folder can run code,
-which is why a cache that others may write to is not used at all (:mod:`.cache_owner`).
+A context spares the compilation of the same partition; a kernel spares that of the same layer,
+whatever its model and weights. A kernel's key is a digest of everything that its code comes from:
+the compiler's input, version and options. A file holds the key, the functions and the code, with a
+digest over all of it: a damaged or wrong file is ignored. That protects from accidents; anyone who
+may write to the folder can run code, which is why a cache that others may write to is not used at
+all (:mod:`.cache_owner`).
 
-Files appear in one step, so that any number of processes may read and write. What was used least
-recently goes where the kernels take more than the cache allows.
+Files appear in one step, so that any number of processes may read and write. The least recently
+used kernels are dropped when they exceed the limit.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from ortpkg.storage.file_replacement import remove_leftovers, replace_file
 
 _log = logging.getLogger(__name__)
 
-#: What kernels may take on the disk; each takes some kilobytes.
+#: Largest size of all kernels on the disk; each has a few kilobytes.
 MOST_NBYTES = 256 << 20
 _MOST_FILE_NBYTES = 16 << 20
 _MAGIC = b"ortpkg kernel 1\n"
 _DIGEST_NBYTES = hashlib.sha256().digest_size
 _FILE_NAME = re.compile(r"[0-9a-f]{64}\.kernel")
-#: As of the cache of contexts: a folder that any user may write to is not read.
+#: Set explicitly, as for contexts: a folder that any user may write to is not read.
 _FOLDER_MODE = 0o755
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedKernel:
-    """The code of a kernel.
+    """Code of a kernel.
 
     Attributes:
-        functions: where each function begins, by its name.
-        code: right wherever it is mapped.
+        functions: name of a function → its offset.
+        code: position-independent machine code.
     """
 
     functions: Mapping[str, int]
@@ -54,32 +54,32 @@ class CachedKernel:
 
 
 class KernelCache:
-    """The kernels in one directory, which need not exist yet."""
+    """Kernels in one directory, which need not exist yet."""
 
     def __init__(self, directory: Path, *, most_nbytes: int = MOST_NBYTES) -> None:
         self.directory = directory
         self._most_nbytes = most_nbytes
 
     def read(self, key: str) -> CachedKernel | None:
-        """The kernel of that key; None where there is none that can be believed."""
+        """Return the kernel of a key; None if there is no valid one."""
         path = self._path(key)
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_FILE_NBYTES)
         except OSError:
             return None
-        found = _kernel_in(data, key)
-        if found is None:
+        kernel = _kernel_in(data, key)
+        if kernel is None:
             _log.warning("the cached kernel %s is damaged, and compiled anew", quoted(path))
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return found
+        return kernel
 
     def write(self, kernels: Mapping[str, CachedKernel]) -> None:
-        """Keep kernels by their keys, then makes room.
+        """Store kernels by their keys, then make room.
 
-        A disk that is full or read-only keeps nothing, and the log says so.
+        A full or read-only disk stores nothing, and a warning is logged.
         """
         if not kernels:
             return
@@ -93,7 +93,7 @@ class KernelCache:
         self._prune()
 
     def files(self) -> list[Path]:
-        """The files of all kernels."""
+        """Return the files of all kernels."""
         try:
             return sorted(
                 path for path in self.directory.iterdir() if _FILE_NAME.fullmatch(path.name)
@@ -103,13 +103,13 @@ class KernelCache:
 
     def _prune(self) -> None:
         remove_leftovers(self.directory)
-        found = []
+        kernels = []
         for path in self.files():
             with contextlib.suppress(OSError):  # another process may have deleted it
                 status = path.stat()
-                found.append((status.st_mtime_ns, status.st_size, path))
-        excess = sum(nbytes for _, nbytes, _ in found) - self._most_nbytes
-        for _, nbytes, path in sorted(found):
+                kernels.append((status.st_mtime_ns, status.st_size, path))
+        excess = sum(nbytes for _, nbytes, _ in kernels) - self._most_nbytes
+        for _, nbytes, path in sorted(kernels):
             if excess <= 0:
                 return
             excess -= nbytes
@@ -131,7 +131,7 @@ def _file_of(kernel: CachedKernel, key: str) -> bytes:
 
 
 def _kernel_in(data: bytes, key: str) -> CachedKernel | None:
-    """The kernel that a file holds; None where it is not that of the key, as it was written."""
+    """Return the kernel in a file; None unless it is that of the key, undamaged."""
     start = len(_MAGIC) + _DIGEST_NBYTES
     content = memoryview(data)[start:]
     digest = data[len(_MAGIC) : start]
@@ -139,11 +139,11 @@ def _kernel_in(data: bytes, key: str) -> CachedKernel | None:
         return None
     head, _, code = bytes(content).partition(b"\n")
     try:
-        found: Any = json.loads(head)
-        functions = {str(name): int(offset) for name, offset in found["functions"].items()}
+        header: Any = json.loads(head)
+        functions = {str(name): int(offset) for name, offset in header["functions"].items()}
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError):
         return None
     is_inside = all(0 <= offset < len(code) for offset in functions.values())
-    if found.get("key") != key or not is_inside:
+    if header.get("key") != key or not is_inside:
         return None
     return CachedKernel(functions=functions, code=code)

@@ -1,4 +1,4 @@
-"""A context file opened once: what is judged, by path or bytes, is what is loaded then."""
+"""Context files that are opened once: what is checked, by path or bytes, is what is loaded then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
 from ortpkg.names import did_you_mean_path
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
-#: A pipe that lies where a file should is refused rather than waited for.
+#: Flags that let a pipe be refused instead of waiting for it.
 _FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -26,10 +26,9 @@ class MappedContext:
     """A file, mapped for as long as anything refers to its bytes.
 
     Attributes:
-        path: that it was opened by.
+        path: path by which it was opened.
         data: its bytes; empty for an empty file.
-        stamp: what the file system said of the very file that was opened, whatever has that path by
-            now.
+        stamp: stamp of the very file that was opened, whatever has that path by now.
     """
 
     path: Path
@@ -38,14 +37,15 @@ class MappedContext:
 
     @property
     def is_same(self) -> bool:
-        """Whether the path still leads to this file, and nobody has changed it since."""
+        """True if the path still leads to this file, unchanged."""
         return file_stamp(self.path) == self.stamp
 
 
 def map_context(path: Path) -> MappedContext:
-    """Open and maps a file.
+    """Open and map a file.
 
-    ModelFileError where it is missing, no regular file, or cannot be read.
+    Raises:
+        ModelFileError: it is missing, not a regular file, or cannot be read.
     """
     try:
         descriptor = os.open(path, _FLAGS)
@@ -56,14 +56,16 @@ def map_context(path: Path) -> MappedContext:
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{quoted(path)} is not a regular file")
         data = (
-            mmap.mmap(descriptor, found.st_size, access=mmap.ACCESS_READ) if found.st_size else b""
+            mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+            if status.st_size
+            else b""
         )
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot map {quoted(path)}: {quoted(error)}") from error
     finally:
         os.close(descriptor)
-    return MappedContext(path=path, data=memoryview(data), stamp=FileStamp.of(found))
+    return MappedContext(path=path, data=memoryview(data), stamp=FileStamp.of(status))

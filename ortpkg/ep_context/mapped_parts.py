@@ -1,4 +1,4 @@
-"""Parts of contexts that are used where they lie in a mapped file: whether they are still there."""
+"""Check that parts of contexts which are used in mapped files still exist."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ortpkg.errors import EpContextError
 
 
 class MappedParts:
-    """The mapped files that arrays lie in, each once; arrays elsewhere do not count."""
+    """Mapped files behind arrays, each once; other arrays do not count."""
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         """Find the files behind arrays, through all views."""
-        found: dict[int, mmap.mmap] = {}
+        mappings: dict[int, mmap.mmap] = {}
         for array in arrays:
             base = array
             while isinstance(base, np.ndarray):
                 base = base.base
             owner = base.obj if isinstance(base, memoryview) else base
             if isinstance(owner, mmap.mmap):
-                found[id(owner)] = owner
-        self._mappings = tuple(found.values())
+                mappings[id(owner)] = owner
+        self._mappings = tuple(mappings.values())
 
     def verify_length(self, *, ep_name: str, partition_name: str = "") -> None:
-        """Raise EpContextError where a file became shorter: to read what is gone ends the process.
+        """Raise EpContextError if a file became shorter: reading the missing part ends the process.
 
-        It takes the system's word for each file's size, in less than a microsecond.
+        It queries each file's size, in less than a microsecond.
         """
         for mapping in self._mappings:
             if mapping.size() < len(mapping):

@@ -1,8 +1,8 @@
-"""What a partition is: digests of structure and weights, by which its contexts are found.
+"""Digests of a partition's structure and weights, by which its contexts are found.
 
 Hashing hundreds of megabytes of weights takes longer than loading a context of them. So digests of
-weights that are mapped from files are remembered with what the file system says of these files; a
-file that changed is hashed again.
+weights that are mapped from files are stored with the files' stamps; a changed file is hashed
+again.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ortpkg.storage.file_stamp import file_stamp
 _IR_VERSION = 10
 _KIND = "weights_digests"
 _MOST_KEPT = 2000
-#: Elements of packed weights that are hashed at once; whole bytes for each width.
+#: Number of packed weights that are hashed at once; whole bytes for each width.
 _PACKED_PART = 3 << 20
-#: Less is hashed faster than a remembered digest is found.
+#: Least bytes of weights for which looking up a stored digest is faster than hashing.
 _LEAST_REMEMBERED_NBYTES = 8 << 20
 
 
 def partition_digests(body: Graph) -> tuple[str, str]:
-    """SHA-256 of a partition's structure without names, and of its weights with theirs."""
+    """Return the SHA-256 of a partition's structure (without names) and weights (with names)."""
     options = WriteOptions(tensor=tensor_header, attribute_tensor=_hashed)
     proto = to_model_proto(Model(graph=body, ir_version=_IR_VERSION), options=options)
     proto.graph.name = ""
@@ -61,9 +61,9 @@ def partition_digests(body: Graph) -> tuple[str, str]:
 
 def _weights_digest(initializers: list[Initializer]) -> str:
     weights = hashlib.sha256()
-    for each in initializers:
-        weights.update(_header(each))
-        for part in _parts_of(each):
+    for initializer in initializers:
+        weights.update(_header(initializer))
+        for part in _parts_of(initializer):
             weights.update(_bytes_of(part))
     return weights.hexdigest()
 
@@ -100,29 +100,32 @@ def _header(initializer: Initializer) -> bytes:
 
 
 def _key(initializers: list[Initializer]) -> dict[str, object] | None:
-    """What the weights' digest depends on, told by the file system.
+    """Return the stamps on which the weights' digest depends.
 
-    None where they are not in settled files alone, but for a few, which are hashed here as well.
+    None unless the weights lie in settled files, except for a few, which are hashed here.
     """
-    in_files = sum(each.nbytes for each in initializers if _is_mapped(each))
-    in_memory = sum(each.nbytes for each in initializers) - in_files
+    in_files = sum(initializer.nbytes for initializer in initializers if _is_mapped(initializer))
+    in_memory = sum(initializer.nbytes for initializer in initializers) - in_files
     if in_files < max(_LEAST_REMEMBERED_NBYTES, 2 * in_memory):
         return None
-    places = hashlib.sha256()
+    locations = hashlib.sha256()
     files: dict[str, list[int]] = {}
-    for each in initializers:
-        places.update(_header(each))
-        if not (isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)):
-            places.update(hashlib.sha256(_bytes_of(each.numpy())).digest())
+    for initializer in initializers:
+        locations.update(_header(initializer))
+        if not (
+            isinstance(initializer, MappedInitializer)
+            and isinstance(initializer.source, MappedFile)
+        ):
+            locations.update(hashlib.sha256(_bytes_of(initializer.numpy())).digest())
             continue
-        path = str(each.source.path)
+        path = str(initializer.source.path)
         if path not in files:
-            stamp = file_stamp(each.source.path)
+            stamp = file_stamp(initializer.source.path)
             if stamp is None or not stamp.is_settled():
                 return None
             files[path] = list(stamp)
-        places.update(f"{path}\0{each.offset}\0".encode())
-    return {"files": files, "places": places.hexdigest()}
+        locations.update(f"{path}\0{initializer.offset}\0".encode())
+    return {"files": files, "places": locations.hexdigest()}
 
 
 def _is_mapped(initializer: Initializer) -> bool:

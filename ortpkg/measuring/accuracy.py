@@ -1,4 +1,4 @@
-"""How far outputs are from those that were expected."""
+"""Distance of a model's outputs from the expected ones."""
 
 from __future__ import annotations
 
@@ -14,34 +14,32 @@ from ortpkg.selection.variant_facts import Precision
 
 Array = npt.NDArray[Any]
 
-#: What an output may differ by where the samples do not say: float32 rounding over a few hundred
-#: operations.
+#: Default tolerance of an output: float32 rounding over a few hundred operations.
 DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
-#: The same of variants in few bits, whose numbers are as coarse as their scales: by the output's
-#: largest number and its direction. A calibration that ruins a model turns its outputs.
-_OF_FEW_BITS = {
+#: Default tolerances of variants in few bits, whose numbers are as coarse as their scales: relative
+#: to the output's largest number, and by its direction. A ruined calibration changes the direction.
+_FEW_BITS_TOLERANCES = {
     Precision.INT8: Tolerance(absolute=1e-4, of_largest=0.25, cosine=0.98),
     Precision.INT4: Tolerance(absolute=1e-4, of_largest=0.5, cosine=0.9),
 }
-#: The same of variants that compute in 16-bit floats, as a part of the output's largest number: ten
-#: times what one rounding to bfloat16 takes off.
+#: Default tolerance of variants that compute in 16-bit floats, as a part of the output's largest
+#: number: ten times the error of one rounding to bfloat16.
 _ROUNDED_PART = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
-    """The distance of one run's outputs, or of many runs', from what was expected.
+    """Distance of the outputs of one or more runs from the expected ones.
 
     Attributes:
-        max_abs_error: the largest absolute difference of two elements; infinite where shapes
-            differ, or one is NaN.
-        max_relative_error: the largest difference of an output, as a part of the largest number
-            that is expected of it; infinite as that, and where only 0 is expected and something
-            else comes.
-        cosine: the least cosine of the angle between two outputs as vectors; 1 is the same
-            direction. None where no output has a direction (no numbers, or all zero).
-        is_within: whether every element is within its tolerance; None where no tolerance is stated.
-        what: the output that is farthest off, and by how much, for people; "" where all are equal.
+        max_abs_error: largest absolute difference of two elements; infinite if shapes differ, or
+            one is NaN.
+        max_relative_error: largest difference of an output, as a part of the largest expected
+            number; infinite in the same cases, and if only 0 is expected and something else comes.
+        cosine: least cosine of the angle between two outputs as vectors; 1 means the same
+            direction. None if no output has a direction (no numbers, or all zero).
+        is_within: True if every element is within its tolerance; None if no tolerance is stated.
+        what: the output that is farthest off, and by how much, for people; "" if all are equal.
     """
 
     max_abs_error: float = 0.0
@@ -52,14 +50,16 @@ class Distance:
 
 
 def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance:
-    """What an output may differ by where the samples do not say.
+    """Return the tolerance of an output for which the samples state none.
 
     Args:
-        expected: the output.
-        precision: that the variant computes in; None where nobody knows.
+        expected: the expected output.
+        precision: precision that the variant computes in; None if unknown.
     """
-    if precision in _OF_FEW_BITS and (expected.dtype.kind in "fc" or expected.dtype.isbuiltin == 2):
-        return _OF_FEW_BITS[precision]
+    if precision in _FEW_BITS_TOLERANCES and (
+        expected.dtype.kind in "fc" or expected.dtype.isbuiltin == 2
+    ):
+        return _FEW_BITS_TOLERANCES[precision]
     if precision is not Precision.FP16:
         return DEFAULT_TOLERANCE
     numbers = _numbers(expected, expected)
@@ -72,7 +72,7 @@ def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance
 
 
 def largest_number(numbers: Array) -> float:
-    """The largest finite number without its sign; 0 where there is none."""
+    """Return the largest finite absolute value; 0 if there is none."""
     return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))
 
 
@@ -81,32 +81,35 @@ def distance(
     expected: Mapping[str, Array],
     tolerances: Mapping[str, Tolerance] | None,
 ) -> Distance:
-    """Compare the outputs that are expected; one that is missing is infinitely far off.
+    """Compare actual outputs with the expected ones; a missing one is infinitely far off.
 
-    ``tolerances``: output → tolerance, for every one; None where the caller knows of none.
+    ``tolerances``: output → tolerance, for every output; None if the caller has none.
     """
-    found = [_one(name, actual.get(name), array, tolerances) for name, array in expected.items()]
-    return farthest(found)
+    distances = [
+        _output_distance(name, actual.get(name), array, tolerances)
+        for name, array in expected.items()
+    ]
+    return farthest(distances)
 
 
 def farthest(distances: Iterable[Distance]) -> Distance:
-    """The distance of many: the worst of each."""
-    found = list(distances)
-    if not found:
+    """Combine several distances: the worst of each field."""
+    all_distances = list(distances)
+    if not all_distances:
         return Distance()
-    worst = max(found, key=lambda each: (each.is_within is False, each.max_abs_error))
-    cosines = [each.cosine for each in found if each.cosine is not None]
-    judged = [each.is_within for each in found if each.is_within is not None]
+    worst = max(all_distances, key=lambda item: (item.is_within is False, item.max_abs_error))
+    cosines = [item.cosine for item in all_distances if item.cosine is not None]
+    judged = [item.is_within for item in all_distances if item.is_within is not None]
     return Distance(
-        max_abs_error=max(each.max_abs_error for each in found),
-        max_relative_error=max(each.max_relative_error for each in found),
+        max_abs_error=max(item.max_abs_error for item in all_distances),
+        max_relative_error=max(item.max_relative_error for item in all_distances),
         cosine=min(cosines) if cosines else None,
         is_within=all(judged) if judged else None,
         what=worst.what,
     )
 
 
-def _one(
+def _output_distance(
     name: str, actual: Any, expected: Array, tolerances: Mapping[str, Tolerance] | None
 ) -> Distance:
     if actual is None:
@@ -140,7 +143,10 @@ def _one(
 
 
 def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
-    """Whether shapes agree and every element is within tolerance; NaN agrees with NaN only."""
+    """Return True if shapes agree and every element is within tolerance.
+
+    NaN agrees with NaN only.
+    """
     pair = _numbers(actual, expected)
     if pair is None:
         return _is_same(actual, expected)
@@ -148,9 +154,9 @@ def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
 
 
 def largest_difference(actual: Any, expected: Array) -> float:
-    """The largest absolute difference.
+    """Return the largest absolute difference.
 
-    Infinite where shapes differ or only one of two elements is NaN.
+    It is infinite if shapes differ, or if only one of two elements is NaN.
     """
     pair = _numbers(actual, expected)
     if pair is None:
@@ -159,7 +165,10 @@ def largest_difference(actual: Any, expected: Array) -> float:
 
 
 def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
-    """Both as float64 or complex128; None where shapes differ or one of them holds no numbers."""
+    """Return both as float64 or complex128.
+
+    None if shapes differ or one of them holds no numbers.
+    """
     if not isinstance(actual, np.ndarray | np.generic):
         return None
     array = np.asarray(actual)
@@ -168,7 +177,7 @@ def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
         and expected.dtype.fields is None
         and expected.dtype.itemsize == array.dtype.itemsize
     ):
-        expected = expected.view(array.dtype)  # npy files hold bfloat16 and its like as raw bytes
+        expected = expected.view(array.dtype)  # npy files store bfloat16 and the like as raw bytes
     if array.shape != expected.shape or not (
         _is_number(array.dtype) and _is_number(expected.dtype)
     ):
@@ -178,7 +187,7 @@ def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    # 2: a type that an extension adds, such as bfloat16
+    # 2: a type of an extension, such as bfloat16
     return dtype.kind in "fciub" or dtype.isbuiltin == 2
 
 
@@ -198,7 +207,7 @@ def _infinite(what: str) -> Distance:
 
 
 def _as_part_of(expected: Array, difference: float) -> float:
-    """A difference as a part of the largest number that is expected."""
+    """Return a difference as a part of the largest expected number."""
     if not difference:
         return 0.0
     largest = largest_number(expected)
@@ -248,5 +257,5 @@ def _largest_difference(left: Array, right: Array) -> float:
 def _cosine(left: Array, right: Array) -> float | None:
     with np.errstate(all="ignore"):
         lengths = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
-        found = float(np.real(np.vdot(left, right))) / lengths if lengths else float("nan")
-    return min(1.0, max(-1.0, found)) if np.isfinite(found) else None
+        cosine = float(np.real(np.vdot(left, right))) / lengths if lengths else float("nan")
+    return min(1.0, max(-1.0, cosine)) if np.isfinite(cosine) else None

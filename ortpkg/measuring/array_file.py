@@ -1,7 +1,7 @@
-"""Lists of named arrays in one npz file, which cross between a benchmark and its children.
+"""Lists of named arrays in one npz file, exchanged between a benchmark and its child processes.
 
-Names stand in an index of their own, so that any ONNX name will do, and types that numpy does not
-know (bfloat16) cross as bytes with their name. Nothing is pickled.
+An index in the file holds the names, so that any ONNX name is possible, and types that numpy does
+not have (bfloat16) are stored as bytes with their name. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INDEX = "index"
 
 
 def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Write one set of named arrays per run. What is no array (a sequence, a map) is left out."""
+    """Write one set of named arrays per run, leaving out other values (sequences, maps)."""
     index: list[list[dict[str, str]]] = []
     members: dict[str, Array] = {}
     for number, feed in enumerate(feeds):
@@ -40,7 +40,7 @@ def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
 
 
 def arrays_nbytes(path: Path) -> int:
-    """What a file takes once it is read, as its directory says; 0 where there is no such file."""
+    """Return the size of a file's arrays in memory, from its directory; 0 if there is no file."""
     if not path.exists():
         return 0
     with zipfile.ZipFile(path) as file:
@@ -48,16 +48,16 @@ def arrays_nbytes(path: Path) -> int:
 
 
 def read_arrays(path: Path) -> list[dict[str, Array]]:
-    """What :func:`write_arrays` wrote.
+    """Return the arrays that :func:`write_arrays` wrote.
 
-    Numpy's and the system's errors where it is something else.
+    Errors of numpy and the system are passed on if the file is something else.
     """
     with np.load(path, allow_pickle=False) as members:
         index = json.loads(members[_INDEX].tobytes())
         return [
             {
-                entry["name"]: _restored(members[f"{number}_{place}"], entry["type"])
-                for place, entry in enumerate(entries)
+                entry["name"]: _restored(members[f"{number}_{position}"], entry["type"])
+                for position, entry in enumerate(entries)
             }
             for number, entries in enumerate(index)
         ]

@@ -1,4 +1,4 @@
-"""How long runs of several rows take: what servers and batch jobs choose their batches by."""
+"""Duration of runs of several rows, by which servers and batch jobs choose their batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ortpkg.selection.measurements import place_of
 from ortpkg.selection.verdict import Verdict
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-#: Of each number of rows, besides a first run, which may allocate or compile.
+#: Timed runs for each number of rows, after a first run, which may allocate or compile.
 _MOST_RUNS = 5
 
 
@@ -38,11 +38,11 @@ def can_be_joined(
     models: Mapping[str, Path | None],
     pipeline: Pipeline | None = None,
 ) -> bool:
-    """Return whether requests of a model can be joined along their first dimension.
+    """Return True if requests of a model can be joined along their first dimension.
 
-    That of every input has to be free, and one and the same symbol where it has a name; that of
-    every output has to be the same, by its name or by shape inference, and no other dimension may
-    count rows: then rows do not know of each other. Arguments are those of
+    The first dimension of every input has to be free, with the same symbol if it has a name. The
+    first dimension of every output has to be the same, by its name or by shape inference, and no
+    other dimension may count rows: then rows do not depend on each other. Arguments are those of
     :func:`~ortpkg.measuring.row_axes.row_axes`.
     """
     if not inputs or not all(value.shape and is_free(value) for value in inputs):
@@ -64,16 +64,18 @@ def measure_batches(
     most_s: float,
     is_enough: Callable[[Mapping[int, float]], bool] = lambda _times: False,
 ) -> dict[int, float]:
-    """Rows → seconds of a run of so many (the median), in the order of ``rows``.
+    """Return number of rows → median seconds of a run, in the order of ``rows``.
 
     Args:
         run: runs inputs once.
-        feed: inputs with at least one row; their rows are repeated as often as need be.
-        rows: how many, the smallest first.
-        most_s: no run is begun after so long; numbers of rows without a timed run are left out.
-        is_enough: asked after each number of rows; larger ones are not measured then.
+        feed: inputs with at least one row; their rows are repeated as needed.
+        rows: numbers of rows, the smallest first.
+        most_s: seconds after which no run is begun; numbers of rows without a timed run are left
+            out.
+        is_enough: called after each number of rows; if it returns True, larger ones are not
+            measured.
     """
-    found: dict[int, float] = {}
+    medians_s: dict[int, float] = {}
     ends_s = time.perf_counter() + most_s
     for count in rows:
         joined = {name: np.resize(array, (count, *array.shape[1:])) for name, array in feed.items()}
@@ -83,18 +85,18 @@ def measure_batches(
             times_s.append(time.perf_counter() - began_s)
         if len(times_s) < 2:
             break
-        found[count] = statistics.median(times_s[1:])
-        if is_enough(found):
+        medians_s[count] = statistics.median(times_s[1:])
+        if is_enough(medians_s):
             break
-    return found
+    return medians_s
 
 
 def recorded_batch_times(
     package: PackageInfo, verdict: Verdict, offer: MachineOffer
 ) -> dict[int, float]:
-    """Rows → seconds, as ``ortpkg bench --batch-rows`` recorded for the variant in its place here.
+    """Return rows → seconds that ``ortpkg bench --batch-rows`` recorded for a variant here.
 
-    Empty where nothing is recorded, or the machine has changed since.
+    Empty if nothing is recorded, or the machine has changed since.
     """
     records = load_records(package, offer)
     if records is None or records.stale_reason or verdict.ep_device is None:
@@ -102,5 +104,9 @@ def recorded_batch_times(
     place = place_of(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
     )
-    times = (each.batch_times for each in records.measurements if each.key == place.key)
+    times = (
+        measurement.batch_times
+        for measurement in records.measurements
+        if measurement.key == place.key
+    )
     return dict(next(times, ()))

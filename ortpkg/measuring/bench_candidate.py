@@ -1,4 +1,4 @@
-"""What is measured: a variant on an EP device, and all that a child needs to make its session."""
+"""Candidates of a measurement: a variant on an EP device, with the arguments of its session."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class BenchCandidate:
     """A variant on an EP device.
 
     Attributes:
-        component_name, variant_name: which variant.
-        ep_device: where it runs; its ``backend`` is what runs it.
+        component_name, variant_name: the variant.
+        ep_device: the EP device, with the backend that runs it.
         model_path: its ONNX file; None for one that cannot be measured.
-        session_entries, provider_options: what the package sets, as far as the option policy
+        session_entries, provider_options: options of the package, as far as the option policy
             allows.
-        context_digests: SHA-256 of the compiled contexts that the child may hand to native code;
-            None for whatever the model names.
-        tolerances: output → how far it may be off, for this variant; an output that is not named
-            may be as far off as is usual for the precision.
-        tasks: output → which answers decide, in place of its tolerance.
-        precision: that the variant computes in; None where nobody knows.
-        obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where
+        context_digests: SHA-256 of the compiled contexts that the child may pass to native code;
+            None for all that the model names.
+        tolerances: output → tolerance for this variant; other outputs have the default of the
+            precision.
+        tasks: output → answers that decide instead of its tolerance.
+        precision: precision that the variant computes in; None if unknown.
+        obstacle: reason why it cannot be measured (it needs trust, it is not a single model); "" if
             it can.
     """
 
@@ -55,14 +55,17 @@ class BenchCandidate:
 
     @property
     def label(self) -> str:
-        """For people, one line."""
+        """One line for people."""
         return (
             f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_name}"
             f" ({self.ep_device.backend})"
         )
 
     def session_arguments(self, threads: int) -> dict[str, Any]:
-        """What ``child_worker`` makes the session of, as JSON; threads are the same for all."""
+        """Return the arguments of the session in ``child_worker``, as JSON.
+
+        Threads are equal for all.
+        """
         return {
             "model": str(self.model_path),
             "session_entries": {
@@ -79,10 +82,10 @@ class BenchCandidate:
 
 
 def thread_options(ep_device: EpDevice, threads: int) -> dict[str, str]:
-    """The provider options that give the backend of ``ep_device`` so many threads.
+    """Return the provider options that set the number of threads of the backend of ``ep_device``.
 
-    The embedded engine takes them from the session's options, a plug-in from there too if it cares,
-    and on a GPU or NPU there is nothing to set.
+    The embedded engine takes it from the session's options, as a plug-in may; on a GPU or NPU there
+    is nothing to set.
     """
     on_cpu = ep_device.device is None or ep_device.device.type in _BACKENDS_ON_CPU
     option = _THREAD_OPTIONS.get(ep_device.backend) if on_cpu else None
@@ -90,5 +93,5 @@ def thread_options(ep_device: EpDevice, threads: int) -> dict[str, str]:
 
 
 def is_embedded(ep_device: EpDevice) -> bool:
-    """Whether our own engine runs there."""
+    """Return True if ortpkg's own engine runs on the EP device."""
     return ep_device.backend == EMBEDDED

@@ -38,17 +38,17 @@ _MEMORY_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryWishes:
-    """How a variant is tried in a child process.
+    """Settings for trying a variant in a child process.
 
     Attributes:
-        verify: first compare what is loaded with digests.json, so that damage is not taken for a
-            backend's failure.
-        timeout_s: a child that takes longer is ended; it is held against the variant if this is not
-            narrower than CANARY_TIMEOUT_S.
-        verify_timeout_s: what comparing a variant's files may take; None: no limit.
-        memory_limit_nbytes: a child that holds more is ended, which is not held against the
-            variant; None: most of the machine's memory, and then it is.
-        on_note: told what failed, in a sentence each.
+        verify: True to compare the files with digests.json first, so that damage is not mistaken
+            for a backend's failure.
+        timeout_s: seconds after which a child is ended; that counts against the variant unless the
+            limit is narrower than CANARY_TIMEOUT_S.
+        verify_timeout_s: most seconds for comparing a variant's files; None: no limit.
+        memory_limit_nbytes: most bytes of a child before it is ended, which does not count against
+            the variant; None: most of the machine's memory, and then it does.
+        on_note: called with a sentence for each failure.
     """
 
     verify: bool = True
@@ -67,25 +67,26 @@ def select_by_canary(
     backend: str = "auto",
     trust: bool = False,
 ) -> Selection:
-    """The selection whose best variant has loaded and run one sample in a child process.
+    """Return the selection whose best variant has loaded and run one sample in a child process.
 
-    One that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the selection that
-    comes back, and goes into quarantine there, so that later selections have it QUARANTINED; the
-    next best is tried. One that passed before with the same versions of EP and driver is not tried
-    again. Without samples the input is made up, and what the model gives is not judged.
+    A variant that crashes, hangs, fails or gives wrong outputs is CANARY_FAILED in the returned
+    selection and goes into quarantine, so that later selections have it as QUARANTINED; the next
+    best is tried. A variant that passed before with the same versions of EP and driver is not tried
+    again. Without samples the input is random, and the outputs are not judged.
 
     Args:
-        package, component: of what.
-        select: selects a variant of the component, with what failed just now in view.
-        wishes: how variants are tried.
-        backend: only what runs on it; "auto": any.
-        trust: accept options of the package that can reach beyond it.
+        package, component: the package and its component.
+        select: selects a variant of the component, given the variants that just failed.
+        wishes: settings of the tries.
+        backend: backend to use; "auto" for any.
+        trust: True to accept options of the package that can reach beyond it.
 
-    Raises NoSuitableVariantError where none is left, DigestMismatchError for a file that is not as
-    recorded.
+    Raises:
+        NoSuitableVariantError: no variant is left.
+        DigestMismatchError: a file is not as recorded.
     """
     offer = this_machine(
-        named={each.constraints.ep for each in component.variants if each.constraints.ep}
+        named={variant.constraints.ep for variant in component.variants if variant.constraints.ep}
     )
     failures: dict[PlaceKey, CanaryFailure] = {}
     while True:
@@ -98,7 +99,9 @@ def select_by_canary(
                 verdict.variant
             )
         plan = _plan(wishes.timeout_s, wishes.memory_limit_nbytes)
-        problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
+        problem = _try(
+            package, verdict, offer, _requested_options(selection, verdict), trust=trust, plan=plan
+        )
         if not problem:
             return selection if verdict == selection.best else replace(selection, best=verdict)
         failure = CanaryFailure(**asdict(_place_of(verdict, offer)), reason=problem)
@@ -114,16 +117,19 @@ def try_first_use(
 ) -> None:
     """Try a verdict's variant in a child process before it is used here for the first time.
 
-    One that passed before with the same versions of EP and driver is not tried again; one that
-    fails goes into quarantine.
+    A variant that passed before with the same versions of EP and driver is not tried again; one
+    that fails goes into quarantine.
 
-    Raises ExecutionProviderError, with the reason, where it must not be used.
+    Raises:
+        ExecutionProviderError: the variant must not be used; the message has the reason.
     """
     assert verdict.ep_device is not None
     ep_name = verdict.ep_device.ep_name
     offer = this_machine(named={ep_name})
     plan = _plan(CANARY_TIMEOUT_S, None)
-    problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
+    problem = _try(
+        package, verdict, offer, _requested_options(selection, verdict), trust=trust, plan=plan
+    )
     if problem:
         raise ExecutionProviderError(
             f"variant {quoted(verdict.variant.name)} was compiled for a device that was not there,"
@@ -151,13 +157,15 @@ def _candidates(
     offer: MachineOffer,
     failures: Mapping[PlaceKey, CanaryFailure],
 ) -> Iterator[Verdict]:
-    """What can run on ``backend`` and was not tried, best first.
+    """Yield eligible verdicts on ``backend`` that were not tried, the best first.
 
-    A release's policy knows of no failures.
+    A release's policy does not know of failures.
     """
     for verdict in selection.verdicts:
-        place = verdict.ep_device
-        is_wanted = verdict.is_eligible and place is not None and backend in {"auto", place.backend}
+        ep_device = verdict.ep_device
+        is_wanted = (
+            verdict.is_eligible and ep_device is not None and backend in {"auto", ep_device.backend}
+        )
         if is_wanted and _place_of(verdict, offer).key not in failures:
             yield verdict
 
@@ -177,9 +185,9 @@ def canary(
     trust: bool = False,
     provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Try one verdict's variant on its EP device, in a child within ``plan``'s limits.
+    """Try a verdict's variant on its EP device, in a child process within ``plan``'s limits.
 
-    ``provider_options`` come before the package's of the same key.
+    ``provider_options`` replace the package's of the same key.
     """
     samples = component_samples(package, verdict.variant.component_name)
     candidate = candidate_of(package, verdict, samples, trust)
@@ -205,7 +213,7 @@ def _plan(timeout_s: float, memory_limit_nbytes: int | None) -> Plan:
     )
 
 
-def _wished(selection: Selection, verdict: Verdict) -> Mapping[str, str]:
+def _requested_options(selection: Selection, verdict: Verdict) -> Mapping[str, str]:
     assert verdict.ep_device is not None
     return selection.provider_options.get(verdict.ep_device.ep_name, EMPTY)
 
@@ -214,27 +222,27 @@ def _try(
     package: PackageInfo,
     verdict: Verdict,
     offer: MachineOffer,
-    wished: Mapping[str, str],
+    requested: Mapping[str, str],
     *,
     trust: bool,
     plan: Plan,
 ) -> str:
-    """Why the verdict's variant must not be used; "" where it may.
+    """Return the reason why the verdict's variant must not be used; "" if it may.
 
-    What is found out is kept, unless it was found with ``wished`` options of the caller's: others
-    have not asked for them.
+    The outcome is recorded, except with ``requested`` options of the caller, which other callers
+    have not asked for.
     """
     place = _place_of(verdict, offer)
-    if not wished and has_passed_canary(package, place):
+    if not requested and has_passed_canary(package, place):
         return ""
     try:
-        found = canary(package, verdict, plan=plan, trust=trust, provider_options=wished)
+        outcome = canary(package, verdict, plan=plan, trust=trust, provider_options=requested)
     except OrtpkgError as error:
         return str(error)
-    if wished:
-        return found.reason
-    if found.cause is not None:
-        write_quarantine(package, [quarantine_entry(found.result, offer)])
-    elif found.has_passed:
+    if requested:
+        return outcome.reason
+    if outcome.cause is not None:
+        write_quarantine(package, [quarantine_entry(outcome.result, offer)])
+    elif outcome.has_passed:
         write_canary_pass(package, CanaryPass(**asdict(place), recorded_at=now_text()))
-    return found.reason
+    return outcome.reason

@@ -1,4 +1,4 @@
-"""What is measured of a verdict: the model, where, and with which options of the package."""
+"""Make the candidates of a measurement from verdicts: the model, its EP device, and options."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def candidate_of(
     trust: bool,
     obstacle: str = "",
 ) -> BenchCandidate:
-    """The candidate for a verdict that names an EP device.
+    """Return the candidate for a verdict that names an EP device.
 
-    What stands in its way becomes its obstacle.
+    Anything that prevents its measurement becomes its obstacle.
     """
     variant = verdict.variant
     ep_device = verdict.ep_device
@@ -68,18 +68,22 @@ def candidate_of(
 def embedded_candidate(
     candidates: Sequence[BenchCandidate], offer: MachineOffer
 ) -> BenchCandidate | None:
-    """The candidate that others are compared with: a variant on the embedded engine.
+    """Return the candidate to compare others with: a variant on the embedded engine.
 
-    The first in full precision, if there is any.
-
-    Where the package lets no variant run there, the first one's model runs there all the same. None
-    where this machine has no embedded engine to offer, or no variant is a model.
+    It is the first in full precision, or else the first. If the package lets no variant run there,
+    the first one's model runs there all the same. None if this machine offers no embedded engine,
+    or no variant is a model.
     """
     here = [candidate for candidate in candidates if is_embedded(candidate.ep_device)]
     if here:
         return _most_precise(here)
     device = next(
-        (each for each in offer.ep_devices if is_embedded(each) and each.ep_name == CPU_EP), None
+        (
+            ep_device
+            for ep_device in offer.ep_devices
+            if is_embedded(ep_device) and ep_device.ep_name == CPU_EP
+        ),
+        None,
     )
     return None if device is None or not candidates else _moved(_most_precise(candidates), device)
 

@@ -1,4 +1,4 @@
-"""A child's session from what the parent wrote, and whether the EP in question really runs it."""
+"""Session of a child process from the parent's arguments, and a report of what really runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortpkg.trust.judged_contexts import load_only
 
 
 def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
-    """The session of :meth:`BenchCandidate.session_arguments`."""
+    """Create the session for :meth:`BenchCandidate.session_arguments`."""
     options = SessionOptions()
     for key, value in arguments["session_entries"].items():
         options.add_session_config_entry(key, value)
@@ -29,32 +29,30 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
         if digests is None
         else partial(load_only, model=Path(model), digests=frozenset(digests)),
         is_confined=True,
-        allow_fallback=True,  # describe_placement tells
+        allow_fallback=True,  # describe_placement reports it
     )
 
 
 def describe_placement(session: InferenceSession, described: Mapping[str, Any]) -> tuple[str, str]:
-    """What runs the model where the EP took no node of it, and what runs part of it beside the EP.
+    """Return what runs the model instead of the EP, and what runs a part of it beside the EP.
 
-    Each is "" where nothing does.
-
-    A session lets nodes that an EP does not claim fall to the embedded engine, and onnxruntime and
-    OpenVINO let them fall to their CPU. Measured as the EP's own, the first would be a lie; the
-    second is told.
+    Each is "" if there is nothing. A session gives nodes that an EP does not claim to the embedded
+    engine, and onnxruntime and OpenVINO give them to their CPU. To report the first case as the
+    EP's own time would be false; the second case is mentioned.
     """
     ep_device = ep_device_from_json(described)
     if is_embedded(ep_device):
         return "", ""
     placement = session.get_placement()
-    own = [
+    own_entries = [
         entry
         for entry in placement.entries
         if (entry.ep_name, entry.backend) == (ep_device.ep_name, ep_device.backend)
         and not entry.is_fallback
     ]
-    others = [entry for entry in placement.entries if entry.node_count and entry not in own]
-    told = ", ".join(
+    others = [entry for entry in placement.entries if entry.node_count and entry not in own_entries]
+    elsewhere = ", ".join(
         f"{entry.node_count} nodes on {entry.ep_name} ({entry.backend})" for entry in others
     )
-    took = sum(entry.node_count for entry in own)
-    return ("", told) if took or not others else (told, "")
+    own_count = sum(entry.node_count for entry in own_entries)
+    return ("", elsewhere) if own_count or not others else (elsewhere, "")

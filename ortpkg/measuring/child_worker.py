@@ -1,8 +1,8 @@
-"""The child's side of a benchmark: makes one session, runs it, tells time and memory.
+"""The child's side of a benchmark: create one session, run it, report time and memory.
 
-One process per candidate and round, so that no backend finds another's threads, caches or memory.
-What fails while the session is made is raised; what fails in a run is returned with its stage,
-because a feed may be to blame.
+There is one process per candidate and round, so that no backend inherits another's threads, caches
+or memory. Errors while the session is created are raised; errors of a run are returned with their
+stage, because a feed may be the cause.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ortpkg.errors import InvalidFeedError, ModelFileError, TrustRequiredError
 from ortpkg.host.memory import peak_memory_nbytes
 from ortpkg.measuring.gpu_memory import gpu_memory_nbytes
 
-#: More times than these are not returned by one round; a run of microseconds does not need more.
+#: Most times that one round returns; runs of microseconds do not need more.
 _MOST_RUNS = 20_000
 _WARM_UP_RUNS = 3
 _WARM_UP_S = 0.2
-#: Of the time that the parent waits; the rest is for writing outputs and ending.
+#: Share of the parent's timeout that runs may take; the rest is for writing outputs and ending.
 _SHARE_OF_TIMEOUT = 0.8
 
 
@@ -46,36 +46,35 @@ def measure(
         session: :meth:`BenchCandidate.session_arguments`.
         feeds: file of feeds (``array_file``).
         outputs: file to write the outputs of the first ``checked`` feeds to; "" for none.
-        checked, check_s: run so many feeds for their outputs, but no longer than that.
-        batch_rows: numbers of rows whose runs are timed last, where the model leaves that open.
-        repeat, duration_s: then at least so many timed runs, for at least so long; no runs where
+        checked, check_s: number of feeds to run for their outputs, and most seconds for that.
+        batch_rows: numbers of rows whose runs are timed last, if the model leaves that open.
+        repeat, duration_s: least number of timed runs, and least seconds for them; no runs if
             ``repeat`` is 0.
-        most_s: the timed runs end after so long, whatever ``repeat`` says, but not before the first
-            one.
+        most_s: seconds after which the timed runs end in any case, but not before the first one.
         spawned_ns: ``time.monotonic_ns()`` when this process was started.
-        timeout_s: after so long the parent ends this process as hanging; no run is begun that would
-            not end in time.
+        timeout_s: seconds after which the parent ends this process as hanging; no run is begun that
+            would not end in time.
 
-    Returns JSON: cold_start_s, session_creation_s, first_run_s, times_ns, batch_times,
-        peak_memory_nbytes, gpu_memory_nbytes,
-    ``fell_back``: what ran instead where the EP took no node; ``beside``: what ran a part of the
-    model; ``failed`` where a run failed; ``refused``: why the session needs trust; or
-    ``unreadable``: what is wrong with the model's files.
+    Returns:
+        JSON with cold_start_s, session_creation_s, first_run_s, times_ns, batch_times,
+            peak_memory_nbytes, gpu_memory_nbytes; ``fell_back``: what ran instead if the EP took no
+            node; ``beside``: what ran a part of the model; ``failed``: error of a run; ``refused``:
+            why the session needs trust; or ``unreadable``: what is wrong with the model's files.
     """
     baseline_nbytes = peak_memory_nbytes()
-    # From here on everything counts as the session's: numpy, the engine, the backend's library.
+    # From here on all memory counts as the session's: numpy, the engine, the backend's library.
     from ortpkg.measuring.array_file import read_arrays
     from ortpkg.measuring.child_session import create_session, describe_placement
 
     start_ns = time.monotonic_ns()
     try:
-        made = create_session(session)
+        inference_session = create_session(session)
     except TrustRequiredError as error:
         return {"refused": str(error)}
     except ModelFileError as error:
         return {"unreadable": str(error)}
     ready_ns = time.monotonic_ns()
-    fell_back, beside = describe_placement(made, session["ep_device"])
+    fell_back, beside = describe_placement(inference_session, session["ep_device"])
     result: dict[str, Any] = {
         "cold_start_s": (ready_ns - spawned_ns) / 1e9,
         "session_creation_s": (ready_ns - start_ns) / 1e9,
@@ -85,7 +84,7 @@ def measure(
     if fell_back:
         return result
     runs = _Runs(
-        made,
+        inference_session,
         read_arrays(Path(feeds)),
         model=Path(session["model"]),
         ends_ns=spawned_ns + int(timeout_s * _SHARE_OF_TIMEOUT * 1e9),
@@ -98,7 +97,7 @@ def measure(
         result["batch_times"] = runs.timed_batches(batch_rows, most_s) if batch_rows else []
     except InvalidFeedError as error:
         return {**result, "failed": str(error), "is_feed_to_blame": True}
-    except Exception as error:  # noqa: BLE001 - whatever a backend raises is the answer
+    except Exception as error:  # noqa: BLE001 - whatever a backend raises is the result
         return {**result, "failed": f"{type(error).__name__}: {error}"}
     result["peak_memory_nbytes"] = _above(peak_memory_nbytes(), baseline_nbytes)
     if (session["ep_device"]["device"] or {}).get("type") in {"gpu", "npu"}:
@@ -107,7 +106,7 @@ def measure(
 
 
 class _Runs:
-    """The runs of one session; the first one comes first."""
+    """Runs of one session, of which ``first_run_s`` must be called first."""
 
     def __init__(
         self,
@@ -132,11 +131,11 @@ class _Runs:
         return outputs
 
     def _fits(self) -> bool:
-        """Whether one more run, as long as the last, ends before the parent's patience does."""
+        """Return True if one more run, as long as the last, would end before the timeout."""
         return time.monotonic_ns() + self._last_ns < self._ends_ns
 
     def first_run_s(self) -> float:
-        """Run the first feed, as a session's first run, which may still compile; seconds."""
+        """Run the first feed, which may still compile, and return its seconds."""
         self._first_outputs = self._run(0)
         return self._last_ns / 1e9
 
@@ -147,16 +146,19 @@ class _Runs:
         )
 
         names = [declared.name for declared in self._session.get_outputs()]
-        found = [dict(zip(names, self._first_outputs, strict=True))]
+        outputs = [dict(zip(names, self._first_outputs, strict=True))]
         deadline_s = time.monotonic() + most_s
         for number in range(1, min(count, len(self._feeds))):
             if time.monotonic() > deadline_s or not self._fits():
                 break
-            found.append(dict(zip(names, self._run(number), strict=True)))
-        write_arrays(path, found)
+            outputs.append(dict(zip(names, self._run(number), strict=True)))
+        write_arrays(path, outputs)
 
     def timed(self, repeat: int, duration_s: float, most_s: float) -> list[int]:
-        """Nanoseconds per run. Where there is time for no other run, the first one has to do."""
+        """Return nanoseconds per run.
+
+        Only those of the first run if there is no time for another.
+        """
         times = [] if self._fits() else [self._last_ns]
         warm_until_s = time.monotonic() + _WARM_UP_S
         for number in range(_WARM_UP_RUNS):
@@ -173,7 +175,7 @@ class _Runs:
         return times
 
     def timed_batches(self, rows: Sequence[int], most_s: float) -> list[tuple[int, float]]:
-        """Rows and seconds per run; none where the model says how many rows it takes."""
+        """Return rows and seconds per run; none if the model fixes the number of rows."""
         from ortpkg.measuring.batch_times import can_be_joined, measure_batches
 
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()

@@ -1,8 +1,8 @@
-"""What measurements depend on besides the package: named facts, so that changes have names.
+"""Fingerprint of a machine: named facts on which measurements depend besides the package.
 
 Facts: the operating system, each device with its driver, the CPU's microarchitecture, the number of
 threads, variables that steer the linear-algebra library, versions of ortpkg, numpy, onnx and of the
-EPs that were measured.
+EPs that were measured. Names allow to say what changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ortpkg.versions import are_same_versions
 
 Fingerprint = Mapping[str, str]
 
-#: Variables that change what kernels run, or on how many threads.
+#: Environment variables that change which kernels run, or on how many threads.
 STEERING_VARIABLES: tuple[str, ...] = (
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
@@ -32,20 +32,20 @@ STEERING_VARIABLES: tuple[str, ...] = (
 )
 _LIBRARIES = ("numpy", "onnx")
 _EP = "EP "
-#: What says which machine it is; what else differs is a change of the same machine.
+#: Prefixes of facts that identify the machine; other facts are states of the same machine.
 _IDENTITY = ("operating system", "device ", "microarchitecture")
-#: What is a version, or words and a version ("i915 6.1").
+#: Prefixes of facts that are a version, or words and a version ("i915 6.1").
 _VERSIONS = ("version of ", "release of ", "driver of ", _EP)
 _UNKNOWN = "unknown"
 
 
 def default_threads() -> int:
-    """How many threads a benchmark gives every backend: as many as this process may use CPUs."""
+    """Return the number of threads that a benchmark gives every backend: one per usable CPU."""
     return usable_cores()
 
 
 def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str, str]:
-    """The facts on this process and ``machine``, with versions of the EPs of ``ep_devices``."""
+    """Return the facts on this process and ``machine``, with versions of the given EPs."""
     release = ".".join((machine.os_version or "").split(".")[:2])
     facts = {
         "operating system": machine.os,
@@ -75,17 +75,18 @@ def _device_facts(label: str, device: HardwareDevice) -> dict[str, str]:
 
 
 def fingerprint_text(fingerprint: Fingerprint) -> str:
-    """A short name of the fingerprint."""
+    """Return a short name of the fingerprint."""
     return hashlib.sha256(json.dumps(dict(fingerprint), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
-    """What differs, each as "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4".
+    """Return the differences between two fingerprints.
 
-    Versions are compared as versions: "1.31" and "1.31.0" are one. An EP that was not measured then
-    does not count, nor one that is no longer there: its variants fall for that reason.
+    One is, for example, "EP OpenVINOExecutionProvider (openvino) was 2025.1, is 2026.4". Versions
+    are compared as versions: "1.31" and "1.31.0" are equal. An EP that was not measured before, or
+    is no longer here, does not count: its variants are rejected for that reason.
     """
-    found = []
+    texts = []
     for name in sorted({*then, *now}):
         if name.startswith(_EP) and (name not in then or name not in now):
             continue
@@ -93,17 +94,17 @@ def changes(then: Fingerprint, now: Fingerprint) -> tuple[str, ...]:
             name.startswith(_VERSIONS) and _are_same_words(name, then, now)
         ):
             continue
-        found.append(f"{name} was {_shown(then, name)}, is {_shown(now, name)}")
-    return tuple(found)
+        texts.append(f"{name} was {_shown(then, name)}, is {_shown(now, name)}")
+    return tuple(texts)
 
 
 def is_same_machine(then: Fingerprint, now: Fingerprint) -> bool:
-    """Whether the devices are the same, whatever happened to drivers and libraries."""
+    """Return True if the devices are the same, whatever happened to drivers and libraries."""
     return _identity(then) == _identity(now)
 
 
 def nearest(fingerprints: Sequence[Fingerprint], now: Fingerprint) -> int:
-    """The place of the one that differs least: same machine first, later before earlier ones."""
+    """Return the index of the most similar fingerprint: same machine first, later ones first."""
     return min(
         range(len(fingerprints)),
         key=lambda at: (
@@ -128,7 +129,7 @@ def _shown(fingerprint: Fingerprint, name: str) -> str:
 
 @cache
 def _version(distribution: str) -> str:
-    from importlib import metadata  # 15 ms; only where something is recorded
+    from importlib import metadata  # takes 15 ms; imported only if something is recorded
 
     try:
         return metadata.version(distribution)

@@ -1,4 +1,4 @@
-"""How much of a GPU's memory a process holds, as far as the system tells."""
+"""GPU memory that a process holds, as far as the system reports it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _FACTORS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def gpu_memory_nbytes(pid: int, *, proc: Path = Path("/proc")) -> int | None:
-    """Memory of GPUs that a process holds now; None where nobody tells.
+    """Return the GPU memory that a process holds now, in bytes; None if unknown.
 
     Sources: the kernel's ``drm-resident-*`` (older: ``drm-memory-*``) of each open device ("DRM
-    client usage stats"), for memory that is not the machine's; for NVIDIA's driver, which has none,
-    ``nvidia-smi``.
+    client usage stats"), for memory that is not the machine's; ``nvidia-smi`` for NVIDIA's driver,
+    which has no such entries.
     """
-    found = [
-        each
-        for each in (_drm_nbytes(proc / str(pid) / "fdinfo"), _nvidia_nbytes(pid))
-        if each is not None
+    amounts = [
+        nbytes
+        for nbytes in (_drm_nbytes(proc / str(pid) / "fdinfo"), _nvidia_nbytes(pid))
+        if nbytes is not None
     ]
-    return sum(found) if found else None
+    return sum(amounts) if amounts else None
 
 
 def _drm_nbytes(fdinfo: Path) -> int | None:
@@ -38,7 +38,7 @@ def _drm_nbytes(fdinfo: Path) -> int | None:
             continue
         facts = {key.strip(): value.strip() for key, _, value in pairs}
         if "drm-client-id" in facts:
-            # Several descriptors of one client tell of the same memory.
+            # Several descriptors of one client report the same memory.
             clients[facts.get("drm-pdev", ""), facts["drm-client-id"]] = _device_nbytes(facts)
     return sum(clients.values()) if clients else None
 
@@ -47,12 +47,12 @@ def _device_nbytes(facts: dict[str, str]) -> int:
     for prefix in ("drm-resident-", "drm-memory-"):
         regions = {key: value for key, value in facts.items() if key.startswith(prefix)}
         if regions:
-            own = (
+            amounts = (
                 value
                 for key, value in regions.items()
                 if key.removeprefix(prefix).startswith(("vram", "local"))
             )
-            return sum(map(_nbytes, own))
+            return sum(map(_nbytes, amounts))
     return 0
 
 
@@ -76,11 +76,11 @@ def _nvidia_nbytes(pid: int) -> int | None:
 
 
 def parse_nvidia_processes(text: str, pid: int) -> int | None:
-    """Bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines.
+    """Return the bytes that ``pid`` holds by nvidia-smi's list of "pid, MiB" lines.
 
-    None where it is not in it.
+    None if the process is not in the list.
     """
     rows = [line.split(",") for line in text.splitlines()]
-    own = [row[1].strip() for row in rows if len(row) == 2 and row[0].strip() == str(pid)]
-    amounts = [int(each) for each in own if each.isdigit()]  # "[N/A]" inside containers
+    texts = [row[1].strip() for row in rows if len(row) == 2 and row[0].strip() == str(pid)]
+    amounts = [int(text) for text in texts if text.isdigit()]  # "[N/A]" inside containers
     return sum(amounts) << 20 if amounts else None

@@ -1,4 +1,4 @@
-"""Measure candidates, each in a child process, all in every round: noise hits all alike.
+"""Measure candidates, each in a child process, all in every round, so that noise affects all alike.
 
 In each round the order starts at another candidate, so that none always runs after the same
 neighbour.
@@ -38,7 +38,7 @@ from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 _FUNCTION = "ortpkg.measuring.child_worker:measure"
 
-#: After children have taken so many times the timeout without an answer, no other is started.
+#: No child is started after earlier ones have taken this many timeouts without an answer.
 _MOST_TIMEOUTS = 10
 _UNREADABLE = (
     OSError,
@@ -52,7 +52,7 @@ _UNREADABLE = (
 
 #: Tolerance of an output that is judged by its answers instead of its numbers.
 _ANY = Tolerance(absolute=1e300)
-#: Of children that were ended, or are not known to have come to an end of their own.
+#: Outcomes of children that were ended from outside.
 _WITHOUT_ANSWER = frozenset({Outcome.HUNG, Outcome.OVER_LIMIT})
 _OUTCOMES: Mapping[ChildOutcome, Outcome] = {
     ChildOutcome.CRASHED: Outcome.CRASHED,
@@ -67,7 +67,7 @@ _OUTCOMES: Mapping[ChildOutcome, Outcome] = {
 
 @dataclass(kw_only=True)
 class _Progress:
-    """What is known of a candidate so far."""
+    """State of a candidate's measurement."""
 
     candidate: BenchCandidate
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -76,7 +76,7 @@ class _Progress:
     compared: int = 0
 
     def is_done(self) -> bool:
-        """Whether nothing more is to be measured."""
+        """Return True if nothing more is to be measured."""
         return self.ended is not None
 
 
@@ -86,11 +86,10 @@ def measure_candidates(
     plan: Plan,
     on_step: OnStep = lambda _step: None,
 ) -> tuple[tuple[CandidateResult, ...], bool]:
-    """Measure all; return a result for each, and whether Ctrl-C ended it early.
+    """Measure all candidates; return a result for each, and True if Ctrl-C ended it early.
 
-    What was measured by then stays.
-
-    ``workloads``: component → workload, for each component of the candidates.
+    What was measured by then is kept. ``workloads``: component → workload, for each component of
+    the candidates.
     """
     states = [
         _Progress(candidate=candidate, ended=_without_child(candidate)) for candidate in candidates
@@ -107,7 +106,10 @@ def measure_candidates(
 def run_once(
     candidate: BenchCandidate, workload: Workload, plan: Plan
 ) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
-    """Load a candidate in a child and runs each feed once, untimed: result and outputs."""
+    """Load a candidate in a child process and run each feed once, untimed.
+
+    Return result and outputs.
+    """
     state = _Progress(candidate=candidate, ended=_without_child(candidate))
     outputs: list[dict[str, npt.NDArray[Any]]] = []
     if state.ended is None:
@@ -176,7 +178,7 @@ def _not_started(candidate: BenchCandidate, lost_s: float) -> CandidateResult:
 def _measure(
     state: _Progress, workload: Workload, plan: Plan, feeds: Path, outputs: Path
 ) -> list[dict[str, npt.NDArray[Any]]]:
-    """One child; what it gave goes into ``state``, the outputs of its first feeds come back."""
+    """Run one child, add its results to ``state``, and return the outputs of its first feeds."""
     is_checked = not state.rounds and bool(workload.expected or not plan.repeat)
     outputs.unlink(missing_ok=True)
     arguments = {
@@ -222,7 +224,10 @@ def _measure(
 def _too_large(
     candidate: BenchCandidate, plan: Plan, outputs_nbytes: int
 ) -> CandidateResult | None:
-    """That outputs are larger than a child may be: this process reads no more than that."""
+    """Return the result of a candidate whose outputs exceed the memory limit; None if they fit.
+
+    This process does not read more than a child may use.
+    """
     limit_nbytes = plan.memory_limit_nbytes
     if limit_nbytes is None or outputs_nbytes <= limit_nbytes:
         return None
@@ -236,7 +241,10 @@ def _too_large(
 def _over_limit(
     candidate: BenchCandidate, plan: Plan, answer: ChildResult
 ) -> CandidateResult | None:
-    """That it passed a limit which somebody chose, and which says nothing against it."""
+    """Return the result of a candidate that exceeded a narrow limit of the caller; None otherwise.
+
+    Such a limit says nothing against the variant.
+    """
     limit_nbytes, generous_nbytes = plan.memory_limit_nbytes, plan.generous_nbytes
     is_narrow = {
         ChildOutcome.TIMED_OUT: plan.timeout_s < plan.patience_s,
@@ -335,7 +343,7 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
 
 
 def _numbers_of(expected: Feed, candidate: BenchCandidate) -> Feed:
-    """The outputs without texts whose answers decide: these have no distance."""
+    """Return the outputs with a distance, without texts whose answers decide."""
     return {
         name: array
         for name, array in expected.items()
@@ -344,7 +352,7 @@ def _numbers_of(expected: Feed, candidate: BenchCandidate) -> Feed:
 
 
 def _how_to_allow(candidate: BenchCandidate, workload: Workload) -> str:
-    """The command that states another tolerance, where samples are compared."""
+    """Return the command that states another tolerance, if samples are compared."""
     if not workload.has_tolerances or not workload.sample_set:
         return ""
     return (
@@ -354,7 +362,7 @@ def _how_to_allow(candidate: BenchCandidate, workload: Workload) -> str:
 
 
 def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
-    """Say how far each output may be off; one whose answers decide, as far as it likes."""
+    """Return the tolerance of each output; any difference is allowed if its answers decide."""
     return {
         name: (
             _ANY
@@ -375,7 +383,7 @@ def _result_of(state: _Progress) -> CandidateResult:
             outcome=Outcome.INTERRUPTED,
             reason="interrupted before its first round",
         )
-    times = [each["times_ns"] for each in rounds if each.get("times_ns")]
+    times = [record["times_ns"] for record in rounds if record.get("times_ns")]
     return CandidateResult(
         candidate=state.candidate,
         outcome=Outcome.MEASURED,
@@ -397,8 +405,8 @@ def _result_of(state: _Progress) -> CandidateResult:
 
 
 def _median(rounds: Sequence[Mapping[str, Any]], key: str) -> float:
-    return float(statistics.median(each[key] for each in rounds))
+    return float(statistics.median(record[key] for record in rounds))
 
 
 def _most(rounds: Sequence[Mapping[str, Any]], key: str) -> int | None:
-    return max((each[key] for each in rounds if each.get(key) is not None), default=None)
+    return max((record[key] for record in rounds if record.get(key) is not None), default=None)

@@ -1,4 +1,4 @@
-"""What measuring takes and gives: how much, on what, and what came out of each candidate."""
+"""Inputs and results of measuring: the plan, the workload, and the outcome of each candidate."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ Feed = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How much is measured.
+    """Amount and limits of a measurement.
 
     Attributes:
-        repeat, duration_s: at least so many timed runs of each candidate, for at least so long;
-            over all rounds.
+        repeat, duration_s: least number of timed runs of each candidate, and least seconds for
+            them, over all rounds.
         rounds: child processes per candidate.
-        most_s: a candidate's timed runs end after so long, over all rounds, but not before one run
-            per round.
-        timeout_s: a child that takes longer is ended.
-        threads: for every backend.
-        memory_limit_nbytes: a child that holds more is ended; None: no limit.
-        patience_s, generous_nbytes: limits that are as large hold anything that a variant should
-            take, so that passing them is its fault: it hangs, or it fails. Passing a narrower one,
-            which somebody chose, is not.
-        check_s: how long a candidate's outputs are compared.
-        batch_rows: numbers of rows, the smallest first, whose runs are timed besides, in a
-            candidate's first round, where its inputs and outputs leave that open.
+        most_s: seconds after which a candidate's timed runs end, over all rounds, but not before
+            one run per round.
+        timeout_s: seconds after which a child is ended.
+        threads: number of threads of every backend.
+        memory_limit_nbytes: most bytes of a child before it is ended; None: no limit.
+        patience_s, generous_nbytes: limits that are enough for any variant, so that exceeding them
+            is its fault: it hangs, or it fails. Exceeding a narrower limit, which somebody chose,
+            is not.
+        check_s: most seconds for comparing a candidate's outputs.
+        batch_rows: numbers of rows, the smallest first, whose runs are also timed, in a candidate's
+            first round, if its inputs and outputs leave that open.
     """
 
     repeat: int = 30
@@ -53,17 +53,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Inputs that a component's candidates run on, with the expected outputs.
+    """Inputs for a component's candidates, with the expected outputs.
 
     Attributes:
-        feeds: one per run; taken in turn.
-        expected: outputs per feed, as many as feeds; empty where nothing is known of them.
-        has_tolerances: whether the candidates' tolerances apply; where not, only the distance is
-            told.
-        description: where feeds and expected outputs come from, for people.
-        sample_set: the name of the first sample set that it is of; "" for none.
-        is_synthetic: nobody says that the model accepts such feeds, so that a run that raises is
-            not held against it.
+        feeds: inputs of each run, used in turn.
+        expected: outputs per feed, as many as feeds; empty if unknown.
+        has_tolerances: True if the candidates' tolerances apply; otherwise only the distance is
+            reported.
+        description: origin of feeds and expected outputs, for people.
+        sample_set: name of the first sample set; "" for none.
+        is_synthetic: True if the model may not accept such feeds, so that an error in a run does
+            not count against it.
     """
 
     feeds: Sequence[Feed]
@@ -75,7 +75,7 @@ class Workload:
 
 
 class Outcome(StrEnum):
-    """How the measurement of a candidate ended."""
+    """End of a candidate's measurement."""
 
     MEASURED = "measured"
     WRONG_OUTPUT = "wrong output"
@@ -88,7 +88,7 @@ class Outcome(StrEnum):
     INTERRUPTED = "not measured"
 
 
-#: What is held against a variant; the other outcomes are nobody's fault, or not this variant's.
+#: Outcomes that count against a variant; others are nobody's fault, or not this variant's.
 CAUSES: Mapping[Outcome, QuarantineCause] = {
     Outcome.WRONG_OUTPUT: QuarantineCause.WRONG_OUTPUT,
     Outcome.CRASHED: QuarantineCause.CRASH,
@@ -99,22 +99,23 @@ CAUSES: Mapping[Outcome, QuarantineCause] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateResult:
-    """What came out of one candidate.
+    """Result of one candidate.
 
     Attributes:
-        outcome: how it ended.
-        reason: one sentence where it was not simply measured.
-        is_held_against: whether the failure counts against the variant (quarantine).
-        times: of the timed runs; None where there were none.
-        cold_start_s: median, from the start of the process to a session, with the files in the
-            system's cache.
-        session_creation_s, first_run_s: medians.
-        peak_memory_nbytes: most of all rounds, above that of a process that has loaded nothing;
-            None where unknown.
-        gpu_memory_nbytes: most of all rounds, at the end of the runs; None where unknown.
-        distance: from what was expected; None where nothing was.
-        compared: over how many feeds.
-        batch_times: (rows, seconds of one run of so many), the fewest rows first.
+        candidate: the candidate.
+        outcome: end of the measurement.
+        reason: one sentence, unless it was simply measured.
+        is_held_against: True if the failure counts against the variant (quarantine).
+        times: times of the timed runs; None if there were none.
+        cold_start_s: median seconds from the start of the process to a session, with the files in
+            the system's cache.
+        session_creation_s, first_run_s: medians in seconds.
+        peak_memory_nbytes: maximum over all rounds, above that of a process that has loaded
+            nothing; None if unknown.
+        gpu_memory_nbytes: maximum over all rounds, at the end of the runs; None if unknown.
+        distance: distance from the expected outputs; None if there are none.
+        compared: number of feeds that were compared.
+        batch_times: (rows, seconds of one run with so many rows), the fewest rows first.
     """
 
     candidate: BenchCandidate
@@ -134,7 +135,13 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Progress: before ``candidate`` runs in a round, or (``candidate`` is None) at the end."""
+    """Progress of measuring: before a candidate runs in a round, or at the end.
+
+    Attributes:
+        done, total: number of finished runs of children, and of all.
+        candidate: the candidate; None at the end.
+        round_number: number of the round.
+    """
 
     done: int
     total: int

@@ -1,10 +1,10 @@
-"""Which package a record is about: by what its files hold, not by where it lies.
+"""Identity of the package that a record is about: its content, not its location.
 
 With digests.json it is that document's digest of the whole package, so that a copy elsewhere has
-the same records. Without, it is computed from the documents' bytes, and from path, size and time of
-change of every other file: reading gigabytes of weights for it would cost more than a session. A
-copy then has records of its own, unless it keeps times. A bare model, whose root is its file, is
-told by path, size and time of change.
+the same records. Otherwise it is computed from the documents' bytes, and from path, size and
+modification time of every other file: reading gigabytes of weights for it would cost more than a
+session. A copy then has records of its own, unless it preserves times. A bare model, whose root is
+its file, is identified by path, size and modification time.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_DOCUMENT_NBYTES = 1 << 20
 
 
 def package_digest(root: Path) -> str:
-    """``sha256:<hex>`` of the recorded content, else ``stat:<hex>``.
+    """Return ``sha256:<hex>`` of the recorded content, else ``stat:<hex>``.
 
-    "" where the package cannot be read.
+    "" if the package cannot be read.
     """
     try:
         recorded = read_digests(root)
@@ -40,19 +40,19 @@ def package_digest(root: Path) -> str:
 def _stat_digest(root: Path) -> str:
     digest = hashlib.sha256()
     if root.is_file():
-        found = root.stat()
-        digest.update(os.fsencode(f"{root}\0{found.st_size}\0{found.st_mtime_ns}"))
+        status = root.stat()
+        digest.update(os.fsencode(f"{root}\0{status.st_size}\0{status.st_mtime_ns}"))
         return digest.hexdigest()
     for file in list_files(root):
         path = root / file
-        found = path.stat(follow_symlinks=False)
-        digest.update(os.fsencode(f"{file}\0{found.st_size}\0"))
+        status = path.stat(follow_symlinks=False)
+        digest.update(os.fsencode(f"{file}\0{status.st_size}\0"))
         if (
             file.endswith(_DOCUMENT_SUFFIX)
-            and found.st_size <= _MOST_DOCUMENT_NBYTES
+            and status.st_size <= _MOST_DOCUMENT_NBYTES
             and path.is_file()
         ):
             digest.update(path.read_bytes())
         else:
-            digest.update(f"{found.st_mtime_ns}".encode())
+            digest.update(f"{status.st_mtime_ns}".encode())
     return digest.hexdigest()

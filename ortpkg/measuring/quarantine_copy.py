@@ -1,6 +1,6 @@
-"""Quarantine, kept a second time: damage to a package's records lets no crash come back.
+"""Second copy of the quarantine, which survives damage to a package's records.
 
-Measurements can be made again; that a variant brings the machine down should be found out once.
+Measurements can be repeated; that a variant crashes the machine should be found out only once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from ortpkg.measuring.record_format import (
 
 
 def copy_path(path: Path) -> Path:
-    """Where the copy for the records at ``path`` lies."""
+    """Return the path of the copy for the records at ``path``."""
     return path.with_suffix(".quarantine")
 
 
 def copy_text(record: PackageRecord) -> str:
-    """What the copy holds; "" where nothing is in quarantine, and there is to be none."""
+    """Return the content of the copy.
+
+    "" if the quarantine is empty, and there should be no copy.
+    """
     if not record.quarantined:
         return ""
     return dump_record(
@@ -34,13 +37,13 @@ def copy_text(record: PackageRecord) -> str:
 
 
 def recover(path: Path, content: bytes) -> PackageRecord | None:
-    """What is in quarantine by the copy, else by what can still be read of ``content``.
+    """Return the quarantine from the copy, else as far as it can be read from ``content``.
 
-    None where neither tells.
+    None if neither has it.
 
     Args:
-        path: of the damaged records.
-        content: of that file, as far as it was read.
+        path: path of the damaged records.
+        content: content of that file, as far as it was read.
     """
     with contextlib.suppress(OSError, RecordFormatError), copy_path(path).open("rb") as file:
         return replace(parse_record(file.read(MOST_BYTES)), machines=(), canaries=())

@@ -1,4 +1,4 @@
-"""The JSON form of a package's records, and its reader, which trusts nothing.
+"""JSON form of a package's records, with a reader that trusts nothing.
 
 ::
 
@@ -29,7 +29,7 @@ from ortpkg.selection.measurements import (
 
 SCHEMA_VERSION = "1.0"
 _MAJOR = SCHEMA_VERSION.partition(".")[0]
-#: More is not read: no bench of ours writes as much.
+#: Largest file that is read; ``bench`` never writes as much.
 MOST_BYTES = 8 << 20
 MOST_MACHINES = 20
 MOST_ENTRIES = 5_000
@@ -38,12 +38,12 @@ _LONGEST_TEXT = 2_000
 
 
 class RecordFormatError(ValueError):
-    """What was read is no record of ours; the text says what and where."""
+    """The content is not a record of ortpkg; the message says what is wrong and where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRecord:
-    """What was measured on one machine in one state."""
+    """Measurements on one machine in one state."""
 
     fingerprint: Mapping[str, str]
     recorded_at: str
@@ -52,7 +52,7 @@ class MachineRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageRecord:
-    """All that is recorded of one package, on each machine that shares the folder of records."""
+    """Records of one package, on each machine that shares the folder of records."""
 
     name: str
     digest: str
@@ -62,7 +62,7 @@ class PackageRecord:
 
 
 def dump_record(record: PackageRecord) -> str:
-    """The JSON text of ``record``."""
+    """Return the JSON text of ``record``."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": record.name, "digest": record.digest},
@@ -81,7 +81,7 @@ def dump_record(record: PackageRecord) -> str:
 
 
 def parse_record(content: bytes) -> PackageRecord:
-    """The record in ``content``. RecordFormatError where it is anything else."""
+    """Return the record in ``content``; RecordFormatError if it is anything else."""
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -95,8 +95,8 @@ def parse_record(content: bytes) -> PackageRecord:
         name=_text(package.get("name"), "/package/name"),
         digest=_text(package.get("digest"), "/package/digest"),
         machines=tuple(
-            _machine(each, f"/machines/{number}")
-            for number, each in enumerate(
+            _machine(machine, f"/machines/{number}")
+            for number, machine in enumerate(
                 _list(body.get("machines"), "/machines", most=MOST_MACHINES)
             )
         ),
@@ -106,10 +106,7 @@ def parse_record(content: bytes) -> PackageRecord:
 
 
 def salvage_quarantine(content: bytes) -> PackageRecord | None:
-    """What can still be read of the quarantine in a damaged record: each entry by itself.
-
-    None where nothing can be read.
-    """
+    """Return the readable quarantine entries of a damaged record; None if there are none."""
     try:
         document = json.loads(content)
         body = _object(document, "it")
@@ -121,11 +118,11 @@ def salvage_quarantine(content: bytes) -> PackageRecord | None:
         listed = list(_list(body.get("quarantined"), "/quarantined", most=MOST_ENTRIES))
     except (ValueError, RecursionError):
         return None
-    found = []
+    entries = []
     for number, value in enumerate(listed):
         with contextlib.suppress(RecordFormatError):
-            found.append(_entry(QuarantineEntry, value, f"/quarantined/{number}"))
-    return PackageRecord(name=name, digest=digest, quarantined=tuple(found)) if found else None
+            entries.append(_entry(QuarantineEntry, value, f"/quarantined/{number}"))
+    return PackageRecord(name=name, digest=digest, quarantined=tuple(entries)) if entries else None
 
 
 _Entry = TypeVar("_Entry", bound=VariantPlace)
@@ -136,7 +133,7 @@ def _machine(value: object, where: str) -> MachineRecord:
     fingerprint = _object(body.get("fingerprint"), f"{where}/fingerprint")
     return MachineRecord(
         fingerprint={
-            name: _text(each, f"{where}/fingerprint/{name}") for name, each in fingerprint.items()
+            name: _text(fact, f"{where}/fingerprint/{name}") for name, fact in fingerprint.items()
         },
         recorded_at=_text(body.get("recorded_at"), f"{where}/recorded_at"),
         measurements=_entries(Measurement, body, "measurements", within=where),
@@ -154,18 +151,18 @@ def _entries(
 
 
 def _entry(kind: type[_Entry], value: object, where: str) -> _Entry:
-    """A dataclass of texts and numbers from its JSON object.
+    """Return a dataclass of texts and numbers from its JSON object.
 
-    Further keys, of a newer minor version, are left out.
+    Unknown keys, of a newer minor version, are ignored.
     """
     body = _object(value, where)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields(kind):
-        at = f"{where}/{field.name}"
+        pointer = f"{where}/{field.name}"
         if field.name not in body and field.default is not MISSING:
             continue
-        found[field.name] = _READERS[str(field.type)](body.get(field.name), at)
-    return kind(**found)
+        values[field.name] = _READERS[str(field.type)](body.get(field.name), pointer)
+    return kind(**values)
 
 
 def _object(value: object, where: str) -> dict[str, Any]:
@@ -208,15 +205,15 @@ def _number_or_none(value: object, where: str) -> float | None:
 
 
 def _batch_times(value: object, where: str) -> tuple[tuple[int, float], ...]:
-    found = []
+    times = []
     for number, pair in enumerate(_list(value, where, most=MOST_BATCHES)):
-        numbers = [_amount(each, where) for each in _list(pair, f"{where}/{number}", most=2)]
+        numbers = [_amount(amount, where) for amount in _list(pair, f"{where}/{number}", most=2)]
         if len(numbers) != 2:
             raise RecordFormatError(f"{where}/{number} is not a number of rows and a time")
-        found.append((int(numbers[0]), numbers[1]))
-    if sorted(dict(found).items()) != found or (found and found[0][0] < 1):
+        times.append((int(numbers[0]), numbers[1]))
+    if sorted(dict(times).items()) != times or (times and times[0][0] < 1):
         raise RecordFormatError(f"{where} is not ordered by rows, of which there is at least 1")
-    return tuple(found)
+    return tuple(times)
 
 
 def _truth_or_none(value: object, where: str) -> bool | None:
@@ -232,7 +229,7 @@ def _cause(value: object, where: str) -> QuarantineCause:
         raise RecordFormatError(f"{where} is none of {', '.join(QuarantineCause)}") from None
 
 
-#: A field's annotation → what reads it.
+#: Annotation of a field → function that reads it.
 _READERS = {
     "str": _text,
     "float": _amount,

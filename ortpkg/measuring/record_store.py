@@ -1,9 +1,9 @@
-"""Records of what was measured and what failed on this machine: one JSON file per package.
+"""Records of measurements and failures on this machine: one JSON file per package.
 
 They lie in the user's state directory (``state_directory``). Reading never fails: a file that is
-damaged, foreign or huge counts as none, with a note, but for what is in quarantine, of which there
-is a copy (``quarantine_copy``). Writing happens under a lock and in one step; where it cannot be
-done, the caller gets the reason as a text, because what was measured still counts.
+damaged, foreign or huge is ignored with a note, except for the quarantine, of which there is a copy
+(``quarantine_copy``). Writing happens under a lock and in one step; if it fails, the caller gets
+the reason as a text, because the measurements are still valid.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ _Entry = TypeVar("_Entry", Measurement, QuarantineEntry, CanaryPass)
 
 
 def now_text() -> str:
-    """The time, as records have it."""
+    """Return the current time in the form of records."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedState:
-    """What is recorded of a package, and on what it was measured.
+    """Records of a package, with the state of the machine that was measured.
 
     Attributes:
-        records: as a selection takes them.
-        recorded_at: when the last of ``records.measurements`` was made, in ISO 8601; "" for none.
-        facts: the machine and the versions with which they were made, by name.
+        records: the records for a selection.
+        recorded_at: time of the last of ``records.measurements``, in ISO 8601; "" for none.
+        facts: the machine and the versions that were measured, by name.
     """
 
     records: SelectionRecords
@@ -77,19 +77,19 @@ class RecordedState:
 
 
 def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
-    """What is recorded of ``package`` on this machine; None where nothing is. Never raises.
+    """Return the records of ``package`` on this machine; None if there are none. Never raises.
 
-    Measurements count as long as the fingerprint is the same; else they are there with
-    ``stale_reason``, which names what changed. Quarantine counts while EP and driver have the
-    versions with which the variant failed. A file that is no record of ours gives empty records
-    whose ``stale_reason`` says so. Costs microseconds where nothing is recorded.
+    Measurements count as long as the fingerprint is the same; otherwise they are returned with a
+    ``stale_reason``, which names the change. Quarantine counts while EP and driver have the
+    versions with which the variant failed. A file that is not a record gives empty records with a
+    ``stale_reason``. Costs microseconds if nothing is recorded.
     """
     state = load_recorded_state(package, offer)
     return None if state is None else state.records
 
 
 def load_recorded_state(package: PackageInfo, offer: MachineOffer) -> RecordedState | None:
-    """As :func:`load_records`, with what it was measured on."""
+    """Return the records as :func:`load_records` does, with the state of the machine."""
     if not has_records():
         return None
     digest = package_digest(package.root)
@@ -104,7 +104,9 @@ def load_recorded_state(package: PackageInfo, offer: MachineOffer) -> RecordedSt
     machine = MachineRecord(fingerprint={}, recorded_at="", measurements=())
     stale_reason = ""
     if record.machines:
-        machine = record.machines[nearest([each.fingerprint for each in record.machines], now)]
+        machine = record.machines[
+            nearest([state_record.fingerprint for state_record in record.machines], now)
+        ]
         stale_reason = _stale_reason(machine, changes(machine.fingerprint, now))
     records = SelectionRecords(
         measurements=machine.measurements,
@@ -122,9 +124,9 @@ def load_recorded_state(package: PackageInfo, offer: MachineOffer) -> RecordedSt
 
 def _damaged_records(stored: StoredRecord, digest: str, offer: MachineOffer) -> SelectionRecords:
     why = f"the file {quoted(stored.path)} is ignored: {unquoted(stored.problem)}"
-    kept = () if stored.record is None else stored.record.quarantined
+    quarantined = () if stored.record is None else stored.record.quarantined
     return SelectionRecords(
-        quarantined=tuple(entry for entry in kept if _is_in_force(entry, offer.ep_devices)),
+        quarantined=tuple(entry for entry in quarantined if _is_in_force(entry, offer.ep_devices)),
         package_digest=digest,
         stale_reason=why,
         problem=f"{why}; {_what_is_known(stored)}",
@@ -134,83 +136,89 @@ def _damaged_records(stored: StoredRecord, digest: str, offer: MachineOffer) -> 
 def write_records(
     package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]
 ) -> str:
-    """Keep measurements that were made on ``offer`` just now.
+    """Record measurements that were just made on ``offer``.
 
-    Returns why it could not, "" where it did.
+    They replace those of the same variants and EP devices, whose batch times stay unless they were
+    measured again. Others stay while the fingerprint is the same; those of another state of the
+    same machine are dropped.
 
-    They replace those of the same variants and EP devices, whose batch times stay where none were
-    measured now. Others stay while the fingerprint is the same; those of another state of the same
-    machine go.
+    Returns:
+        The reason if they could not be written; else "".
     """
-    measured = {(each.ep_name, each.backend) for each in measurements}
-    used = [each for each in offer.ep_devices if (each.ep_name, each.backend) in measured]
+    measured = {(measurement.ep_name, measurement.backend) for measurement in measurements}
+    used = [
+        ep_device
+        for ep_device in offer.ep_devices
+        if (ep_device.ep_name, ep_device.backend) in measured
+    ]
     now = fingerprint_of(offer.machine, used)
 
     def change(record: PackageRecord) -> PackageRecord:
-        kept: tuple[Measurement, ...] = ()
+        current: tuple[Measurement, ...] = ()
         fingerprint = now
         others = []
         for machine in record.machines:
             if not is_same_machine(machine.fingerprint, now):
                 others.append(machine)
             elif not changes(machine.fingerprint, now):
-                kept += machine.measurements
+                current += machine.measurements
                 fingerprint = {**machine.fingerprint, **now}
-        replaced = {each.key for each in measurements}
-        batches = {each.key: each.batch_times for each in kept}
-        own = MachineRecord(
+        replaced = {previous.key for previous in measurements}
+        batches = {earlier.key: earlier.batch_times for earlier in current}
+        updated = MachineRecord(
             fingerprint=fingerprint,
             recorded_at=now_text(),
             measurements=(
-                *(each for each in kept if each.key not in replaced),
+                *(unchanged for unchanged in current if unchanged.key not in replaced),
                 *(
-                    replace(each, batch_times=each.batch_times or batches.get(each.key, ()))
-                    for each in measurements
+                    replace(new, batch_times=new.batch_times or batches.get(new.key, ()))
+                    for new in measurements
                 ),
             ),
         )
-        return replace(record, machines=(*others, own)[-MOST_MACHINES:])
+        return replace(record, machines=(*others, updated)[-MOST_MACHINES:])
 
     return _change(package, change)
 
 
 def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -> str:
-    """Keep failures; each replaces one of the same variant and EP device.
+    """Record failures; each replaces one of the same variant and EP device.
 
-    Returns as :func:`write_records`.
+    Measurements and passed canaries of the same place no longer count, and are dropped.
 
-    What was measured or passed before in the same place does not count any more, and is dropped.
+    Returns:
+        The reason if they could not be written; else "".
     """
     if not entries:
         return ""
-    places = {entry.key for entry in entries}
+    keys = {entry.key for entry in entries}
 
     def change(record: PackageRecord) -> PackageRecord:
         machines = tuple(
-            replace(each, measurements=tuple(_outside(each.measurements, places)))
-            for each in record.machines
+            replace(machine, measurements=tuple(_outside(machine.measurements, keys)))
+            for machine in record.machines
         )
         return replace(
             record,
             machines=machines,
-            quarantined=(*_outside(record.quarantined, places), *entries),
-            canaries=tuple(_outside(record.canaries, places)),
+            quarantined=(*_outside(record.quarantined, keys), *entries),
+            canaries=tuple(_outside(record.canaries, keys)),
         )
 
     return _change(package, change)
 
 
 def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
-    """Keep that a canary passed. Returns as :func:`write_records`."""
-    places = {entry.key}
+    """Record that a canary passed; return the reason if it could not be written, else ""."""
+    keys = {entry.key}
     return _change(
         package,
-        lambda record: replace(record, canaries=(*_outside(record.canaries, places), entry)),
+        lambda record: replace(record, canaries=(*_outside(record.canaries, keys), entry)),
     )
 
 
 def has_passed_canary(package: PackageInfo, place: VersionedPlace) -> bool:
-    """Whether a canary passed there with these versions of EP and driver."""
+    """Return True if a canary passed there with these versions of EP and driver."""
     if not has_records():
         return False
     digest = package_digest(package.root)
@@ -229,15 +237,16 @@ def has_passed_canary(package: PackageInfo, place: VersionedPlace) -> bool:
 def clear_records(
     package: PackageInfo | None = None, *, quarantine_only: bool = False, variant: str = ""
 ) -> int:
-    """Delete what is recorded; return how many measurements and quarantine entries that were.
+    """Delete records; return the number of deleted measurements and quarantine entries.
 
     Args:
-        package: of which package; None for all. Its content decides: what was recorded of another
-            state of it stays.
-        quarantine_only: leave measurements and canaries.
-        variant: only what is about variants of that name.
+        package: the package; None for all. Its content decides: records of another state of it
+            stay.
+        quarantine_only: True to keep measurements and canaries.
+        variant: name of the variants whose records to delete; "" for all.
 
-    Raises OSError where the files cannot be changed.
+    Raises:
+        OSError: the files cannot be changed.
     """
     count = 0
     for stored in stored_records() if package is None else records_of(package):
@@ -261,7 +270,7 @@ def clear_records(
 def clearing_of_quarantine(
     package: PackageInfo | None = None, *, variant: str = ""
 ) -> PlannedFiles:
-    """What :func:`clear_records` would do to files where it is told ``quarantine_only``.
+    """Return the changes to files that :func:`clear_records` with ``quarantine_only`` would make.
 
     Nothing is changed.
     """
@@ -286,8 +295,8 @@ def _is_empty(record: PackageRecord) -> bool:
     return not _size(record) and not record.canaries
 
 
-def _outside(entries: Iterable[_Entry], places: set[PlaceKey]) -> Iterator[_Entry]:
-    return (entry for entry in entries if entry.key not in places)
+def _outside(entries: Iterable[_Entry], keys: set[PlaceKey]) -> Iterator[_Entry]:
+    return (entry for entry in entries if entry.key not in keys)
 
 
 def _what_is_known(stored: StoredRecord) -> str:
@@ -298,10 +307,10 @@ def _what_is_known(stored: StoredRecord) -> str:
 
 def _is_in_force(entry: QuarantineEntry, ep_devices: Sequence[EpDevice]) -> bool:
     return any(
-        (entry.ep_name, entry.backend) == (each.ep_name, each.backend)
-        and entry.device == device_key(each, ep_devices)
-        and entry.is_of_version(each)
-        for each in ep_devices
+        (entry.ep_name, entry.backend) == (ep_device.ep_name, ep_device.backend)
+        and entry.device == device_key(ep_device, ep_devices)
+        and entry.is_of_version(ep_device)
+        for ep_device in ep_devices
     )
 
 
@@ -319,8 +328,11 @@ def _without(record: PackageRecord, *, quarantine_only: bool, variant: str) -> P
     if quarantine_only:
         return replace(record, quarantined=quarantined)
     machines = (
-        replace(each, measurements=tuple(entry for entry in each.measurements if keeps(entry)))
-        for each in record.machines
+        replace(
+            machine_record,
+            measurements=tuple(entry for entry in machine_record.measurements if keeps(entry)),
+        )
+        for machine_record in record.machines
     )
     return replace(
         record,
@@ -335,16 +347,16 @@ def _size(record: PackageRecord) -> int:
 
 
 def records_of(package: PackageInfo) -> tuple[StoredRecord, ...]:
-    """The file of records of one package as it is now, if there is one."""
+    """Return the file of records of one package as it is now, if there is one."""
     digest = package_digest(package.root)
     stored = read_stored(record_path(digest)) if digest else None
     return () if stored is None else (stored,)
 
 
 def _change(package: PackageInfo, change: Callable[[PackageRecord], PackageRecord]) -> str:
-    """Reads, changes and writes the package's record under its lock.
+    """Read, change and write the package's record under its lock.
 
-    Why it could not, "" where it did.
+    Return the reason if that fails; else "".
     """
     digest = package_digest(package.root)
     if not digest:

@@ -1,9 +1,9 @@
-"""Measurements as a picture: a row for each, with its time, its error and its memory side by side.
+"""Picture of measurements: a row for each, with its time, error and memory side by side.
 
-A bar is as long as the median; over it a line from the lowest to the highest median of a round says
-how certain that is, and a dot stands at the 95th percentile. What gave wrong outputs is hatched; in
-place of what was not measured stands the reason. An axis is logarithmic where the greatest value is
-more than 30 times the least, and says so.
+A bar is as long as the median; the line over it from the lowest to the highest median of a round
+shows the uncertainty, and a dot marks the 95th percentile. Rows with wrong outputs are hatched;
+rows that were not measured show the reason. An axis is logarithmic, and says so, if the greatest
+value is more than 30 times the least.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_NAMED, _LONGEST_DESCRIPTION = 5, 1_000
 
 
 def results_svg(results: Sequence[ShownResult], *, title: str, subtitle: str) -> str:
-    """An SVG document of ``results``, in their order.
+    """Return an SVG document of ``results``, in their order.
 
     Texts from packages are escaped; the picture loads nothing.
     """
@@ -48,12 +48,12 @@ def results_svg(results: Sequence[ShownResult], *, title: str, subtitle: str) ->
 
 
 def results_figure(results: Sequence[ShownResult], title: str, *, name: str) -> str:
-    """The same for a page, without a heading.
+    """Return the picture for a page, without a heading.
 
     Args:
-        results: what is drawn, in its order.
-        title: what the picture is called, for those who cannot see it.
-        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
+        results: the results, in their order.
+        title: description of the picture for readers who cannot see it.
+        name: prefix of the ids in it; see :func:`ortpkg.drawing.svg.figure`.
     """
     return svg.figure(
         _parts(results, 0, f"{name}-hatching"),
@@ -67,7 +67,7 @@ def results_figure(results: Sequence[ShownResult], title: str, *, name: str) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Axes:
-    """The scales of the three columns, and the id of what hatches wrong results."""
+    """The scales of the three columns, and the id of the hatching for wrong results."""
 
     time: Scale
     error: Scale
@@ -80,21 +80,21 @@ def _height(results: Sequence[ShownResult]) -> int:
 
 
 def _description(results: Sequence[ShownResult]) -> str:
-    """How many are measured, and the fastest of each component that is not wrong."""
-    measured = [each for each in results if each.p50_s is not None]
+    """Return the number of measured results, and the fastest accurate one of each component."""
+    measured = [result for result in results if result.p50_s is not None]
     fastest: dict[str, tuple[float, ShownResult]] = {}
-    for each in measured:
-        if each.p50_s is not None and not each.is_wrong:
-            known = fastest.setdefault(each.component_name, (each.p50_s, each))
-            if each.p50_s < known[0]:
-                fastest[each.component_name] = (each.p50_s, each)
-    said = [f"Time, error and memory of {len(measured)} of {len(results)} candidates."]
-    said += [
-        f"The fastest of {component} is {best.variant_name} on {_place(best)}:"
+    for result in measured:
+        if result.p50_s is not None and not result.is_wrong:
+            best_so_far = fastest.setdefault(result.component_name, (result.p50_s, result))
+            if result.p50_s < best_so_far[0]:
+                fastest[result.component_name] = (result.p50_s, result)
+    texts = [f"Time, error and memory of {len(measured)} of {len(results)} candidates."]
+    texts += [
+        f"The fastest of {component} is {best.variant_name} on {_ep_text(best)}:"
         f" {_time_text(time_s)}."
         for component, (time_s, best) in list(fastest.items())[:_MOST_NAMED]
     ]
-    return svg.shortened(" ".join(said), _LONGEST_DESCRIPTION)
+    return svg.shortened(" ".join(texts), _LONGEST_DESCRIPTION)
 
 
 def _parts(results: Sequence[ShownResult], top: int, hatching: str) -> Iterator[str]:
@@ -121,12 +121,12 @@ def _parts(results: Sequence[ShownResult], top: int, hatching: str) -> Iterator[
 def _axes(rows: Sequence[ShownResult], hatching: str) -> _Axes:
     times = [
         value
-        for each in rows
-        for value in (each.p50_s, each.p95_s, each.lowest_s, each.highest_s)
+        for row in rows
+        for value in (row.p50_s, row.p95_s, row.lowest_s, row.highest_s)
         if value is not None
     ]
-    errors = [off for each in rows if (off := _finite_error(each))]
-    memories = [float(each.peak_memory_nbytes or 0) for each in rows]
+    errors = [finite_error for row in rows if (finite_error := _finite_error(row))]
+    memories = [float(row.peak_memory_nbytes or 0) for row in rows]
     starts = [_MARGIN + _LABELS]
     for width in (_TIME, _ERROR):
         starts.append(starts[-1] + width + _GAP)
@@ -156,12 +156,12 @@ def _column(
 def _row(result: ShownResult, y: float, axes: _Axes) -> Iterator[str]:
     small = int(_LABELS / _SMALL_CHARACTER_WIDTH)
     yield svg.label(_MARGIN, y + 20, _name(result), int(_LABELS / _CHARACTER_WIDTH))
-    yield svg.label(_MARGIN, y + 36, _place(result), small, kind="small")
+    yield svg.label(_MARGIN, y + 36, _ep_text(result), small, kind="small")
     if result.p50_s is None:
         room = int((_WIDTH - _MARGIN - axes.time.start) / _CHARACTER_WIDTH)
         kind = "flag" if result.is_held_against else "small"
-        said = result.problem or "not measured"
-        yield svg.label(axes.time.start + 6, y + 28, said, room, kind=kind)
+        text = result.problem or "not measured"
+        yield svg.label(axes.time.start + 6, y + 28, text, room, kind=kind)
         return
     yield from _time_cell(result, result.p50_s, y, axes)
     yield from _error_cell(result, y, axes.error)
@@ -171,17 +171,17 @@ def _row(result: ShownResult, y: float, axes: _Axes) -> Iterator[str]:
 def _time_cell(result: ShownResult, p50_s: float, y: float, axes: _Axes) -> Iterator[str]:
     scale, middle = axes.time, y + 8 + _BAR_HEIGHT / 2
     yield _bar(p50_s, y, scale, hatching=axes.hatching if result.is_wrong else "")
-    said = _time_text(p50_s)
+    text = _time_text(p50_s)
     if result.lowest_s is not None and result.highest_s is not None:
         low, high = scale.place(result.lowest_s), scale.place(result.highest_s)
         yield svg.line(low, middle, high, middle, kind="whisker")
         for x in (low, high):
             yield svg.line(x, middle - 5, x, middle + 5, kind="whisker")
-        said += f", rounds {_time_text(result.lowest_s)} to {_time_text(result.highest_s)}"
+        text += f", rounds {_time_text(result.lowest_s)} to {_time_text(result.highest_s)}"
     if result.p95_s is not None:
         yield svg.dot(scale.place(result.p95_s), middle, 3, kind="dot")
-        said += f", p95 {_time_text(result.p95_s)}"
-    yield svg.text(scale.start + 4, y + 39, said, kind="small")
+        text += f", p95 {_time_text(result.p95_s)}"
+    yield svg.text(scale.start + 4, y + 39, text, kind="small")
 
 
 def _error_cell(result: ShownResult, y: float, scale: Scale) -> Iterator[str]:
@@ -199,8 +199,8 @@ def _memory_cell(result: ShownResult, y: float, scale: Scale) -> Iterator[str]:
     nbytes = result.peak_memory_nbytes
     if nbytes is not None:
         yield _bar(nbytes, y, scale)
-    said = "unknown" if nbytes is None else nbytes_text(nbytes)
-    yield svg.text(scale.start + 4, y + 39, said, kind="small")
+    text = "unknown" if nbytes is None else nbytes_text(nbytes)
+    yield svg.text(scale.start + 4, y + 39, text, kind="small")
 
 
 def _bar(value: float, y: float, scale: Scale, *, hatching: str = "") -> str:
@@ -215,12 +215,12 @@ def _name(result: ShownResult) -> str:
     return f"{result.component_name}/{result.variant_name}"
 
 
-def _place(result: ShownResult) -> str:
+def _ep_text(result: ShownResult) -> str:
     return f"{short_ep_names(result.ep_name)}, {result.backend}"
 
 
 def _finite_error(result: ShownResult) -> float | None:
-    """The error, where it can be drawn."""
+    """Return the error if it can be drawn, else None."""
     error = result.max_abs_error
     return error if error is not None and math.isfinite(error) else None
 

@@ -1,7 +1,7 @@
-"""Decide whether the first dimension of a model's output is that of the rows that are fed.
+"""Decide whether the first dimension of a model's output counts the rows that are fed.
 
-Sizes that are equal by chance say nothing: a model of ``[n, 2]`` that gives ``[d, 2]`` may find
-three things in three rows, all of them in the first. The names of dimensions decide, as the model
+Equal sizes may be a coincidence: a model of ``[n, 2]`` that returns ``[d, 2]`` may find three
+things in three rows, all of them in the first. The names of dimensions decide, as the model
 declares them and as shape inference carries them from inputs to outputs.
 """
 
@@ -24,7 +24,7 @@ from ortpkg.shapes.expressions import Size, symbols_of
 from ortpkg.shapes.inference import infer_sizes
 from ortpkg.shapes.knowledge import KnownTensor
 
-#: Words that exporters write where they know no name.
+#: Words that exporters write instead of an unknown name.
 _NO_NAME = re.compile(r"|\?|\*|-1|none|unk|unknown|unk__\d+|unknown_\d+", re.IGNORECASE)
 #: Name of the rows' dimension while a model is inferred whose inputs have none.
 _ROWS = "rows of ortpkg"
@@ -55,14 +55,14 @@ def dimension_name(size: int | str | None) -> str | None:
 
 
 def is_free(declared: DeclaredValue) -> bool:
-    """Return whether a value may have any number of entries along its first dimension."""
+    """Return True if a value may have any number of entries along its first dimension."""
     return declared.shape is None or (
         bool(declared.shape) and not isinstance(declared.shape[0], int)
     )
 
 
 def declared_axis(output: DeclaredValue, row_names: Collection[str]) -> RowAxis:
-    """Tell what the first dimension of an output is by what the model declares.
+    """Return the meaning of an output's first dimension according to the model's declarations.
 
     Args:
         output: the output.
@@ -82,7 +82,7 @@ def declared_axis(output: DeclaredValue, row_names: Collection[str]) -> RowAxis:
 
 
 def repeats_rows(declared: DeclaredValue, row_names: Collection[str]) -> bool:
-    """Return whether a dimension behind the first one has the rows' name, or is a formula of it."""
+    """Return True if a dimension after the first one has the rows' name, or a formula of it."""
     return any(
         not names.isdisjoint(row_names)
         for size in (declared.shape or ())[1:]
@@ -105,14 +105,14 @@ def row_axes(
 ) -> dict[str, RowAxis]:
     """Return the meaning of each output's first dimension.
 
-    A name that an output shares with an input decides. Where there is none, the model's graph is
-    inferred with one symbol for the first dimension of all inputs; where that does not tell either,
-    a name of the output's own says that it is no row. Dimensions behind the first one whose names
-    no input has are inferred too: each of them may count the rows once more.
+    A name that an output shares with an input decides. If there is none, the model's graph is
+    inferred with one symbol for the first dimension of all inputs. If that does not help either, a
+    name of the output's own means that it is no row. Dimensions after the first one whose names no
+    input has are inferred too: each of them may count the rows again.
 
     Args:
-        inputs, outputs: as the session declares them.
-        models: component → file of its model; None where it has none that can be read.
+        inputs, outputs: inputs and outputs as the session declares them.
+        models: component → file of its model; None if it has none that can be read.
         pipeline: the order in which components run; None for one component.
     """
     names = row_names(inputs)
@@ -123,7 +123,7 @@ def row_axes(
     if not unsettled:
         return declared
     if pipeline is not None:
-        inferred = _of_pipeline(pipeline, models, row_inputs)
+        inferred = _pipeline_axes(pipeline, models, row_inputs)
     else:
         (model,) = models.values()
         inferred = _inferred(model, row_inputs)
@@ -138,7 +138,7 @@ def row_axes(
 def _is_settled(
     output: DeclaredValue, names: Collection[str], input_names: Collection[int | str | None]
 ) -> bool:
-    """Return whether declared sizes, or names that inputs have too, make inference needless."""
+    """Return True if declared sizes, or names that inputs have too, make inference unnecessary."""
     if output.shape is None:
         return False
     if not output.shape or isinstance(output.shape[0], int):
@@ -149,10 +149,10 @@ def _is_settled(
     )
 
 
-def _of_pipeline(
+def _pipeline_axes(
     pipeline: Pipeline, models: Mapping[str, Path | None], row_inputs: Iterable[str]
 ) -> dict[str, RowAxis]:
-    """Follow rows through the components; loops make what is not known."""
+    """Follow rows through the components; the results of loops are unknown."""
     axes: dict[str, RowAxis] = dict.fromkeys(row_inputs, RowAxis.ROWS)
     for step in pipeline.steps:
         if not isinstance(step, ComponentStep):
@@ -166,7 +166,7 @@ def _of_pipeline(
 
 
 def _inferred(path: Path | None, row_inputs: Collection[str]) -> dict[str, RowAxis]:
-    """Return what inference of a model's graph tells of its outputs; nothing where it fails."""
+    """Return what inference of a model's graph tells about its outputs; nothing if it fails."""
     if path is None:
         return {}
     try:
@@ -175,13 +175,13 @@ def _inferred(path: Path | None, row_inputs: Collection[str]) -> dict[str, RowAx
             return {}
         symbol = _name_rows(model, row_inputs)
         sizes = infer_sizes(model)
-    except OrtpkgError:  # the session itself says what is wrong with a model
+    except OrtpkgError:  # the session reports what is wrong with a model
         return {}
     return {name: _axis(sizes.get(name), symbol) for name in model.graph.outputs}
 
 
 def _name_rows(model: Model, row_inputs: Collection[str]) -> str:
-    """Name the first dimension of the inputs that rows feed where it has no name; return it."""
+    """Name the first dimension of the inputs with rows if it has no name; return the name."""
     graph = model.graph
     firsts = {name: _first(graph.types.get(name)) for name in row_inputs}
     names = {name for name in map(dimension_name, firsts.values()) if name is not None}

@@ -1,4 +1,4 @@
-"""Medians, percentiles and spread of run times. Nothing is measured here."""
+"""Medians, percentiles and spread of run times; nothing is measured here."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ _RANGES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimes:
-    """The times of many runs in several rounds, in seconds.
+    """Times of many runs in several rounds, in seconds.
 
     Attributes:
-        p50_s, p95_s: of all runs together (nearest rank).
-        lowest_s, highest_s: the least and the greatest of the rounds' medians: what the machine's
-            noise amounts to. Two candidates whose intervals overlap are not told apart by this
-            benchmark.
+        p50_s, p95_s: median and 95th percentile of all runs (nearest rank).
+        lowest_s, highest_s: least and greatest median of a round, which show the machine's noise.
+            This benchmark cannot distinguish two candidates whose intervals overlap.
         throughput_per_s: runs per second, one after the other.
-        count: how many runs.
-        fastest_s: of all runs.
-        histogram: how many runs fell into each of 12 equal ranges of time between ``fastest_s`` and
-            ``p95_s``; those that took longer are left out, since one of them would hide the rest.
+        count: number of runs.
+        fastest_s: time of the fastest run.
+        histogram: number of runs in each of 12 equal ranges of time between ``fastest_s`` and
+            ``p95_s``; longer ones are left out, since one of them would hide the rest.
     """
 
     p50_s: float
@@ -36,7 +35,10 @@ class RunTimes:
 
 
 def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
-    """Sum up rounds of run times in nanoseconds: one round or more, each of one run or more."""
+    """Summarize rounds of run times in nanoseconds.
+
+    There must be at least one round, and one run in each.
+    """
     together = sorted(time_ns for times in rounds for time_ns in times)
     medians = [statistics.median(times) for times in rounds]
     return RunTimes(
@@ -52,7 +54,7 @@ def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
 
 
 def _histogram(ordered: Sequence[int], greatest: int) -> tuple[int, ...]:
-    """How many values fall into each of some equal ranges from the least one to ``greatest``."""
+    """Count the values in equal ranges from the least one to ``greatest``."""
     counts = [0] * _RANGES
     least = ordered[0]
     for value in ordered:

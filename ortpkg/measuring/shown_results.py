@@ -1,4 +1,4 @@
-"""What a picture or a page shows of one measurement, made just now or recorded earlier."""
+"""Results for pictures and pages: measurements made just now or recorded earlier."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ortpkg.selection.measurements import Measurement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownResult:
-    """A variant on an EP device, and what came out.
+    """Result of a variant on an EP device.
 
     Attributes:
-        component_name, variant_name: which variant.
-        ep_name, backend: where it ran, and what ran it.
-        p50_s, p95_s: median and 95th percentile of the time of one run; None where it did not run.
-        lowest_s, highest_s: the least and the greatest median of a round; None where unknown.
-        peak_memory_nbytes: the most memory that was in use; None where unknown.
-        max_abs_error: the distance from what was expected, infinite where shapes differ; None where
-            it was not compared, or is not recorded.
-        is_accurate: whether the outputs are within the tolerance; None where none is stated.
-        problem: why there are no times, or what is wrong with them; "" for nothing.
-        is_held_against: whether ``problem`` is the variant's fault.
+        component_name, variant_name: the variant.
+        ep_name, backend: the EP and the backend that ran it.
+        p50_s, p95_s: median and 95th percentile of the time of one run; None if it did not run.
+        lowest_s, highest_s: least and greatest median of a round; None if unknown.
+        peak_memory_nbytes: most memory in use, in bytes; None if unknown.
+        max_abs_error: distance from the expected outputs, infinite if shapes differ; None if it was
+            not compared, or is not recorded.
+        is_accurate: True if the outputs are within the tolerance; None if none is stated.
+        problem: reason why there are no times, or what is wrong with them; "" for none.
+        is_held_against: True if ``problem`` is the variant's fault.
     """
 
     component_name: str
@@ -42,13 +42,13 @@ class ShownResult:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether its outputs are further off than the package's tolerance allows."""
+        """True if its outputs exceed the package's tolerance."""
         return self.is_accurate is False
 
 
 def shown_result(result: CandidateResult) -> ShownResult:
-    """What came out of a candidate just now."""
-    candidate, times, found = result.candidate, result.times, result.distance
+    """Return the result of a candidate that was just measured."""
+    candidate, times, distance = result.candidate, result.times, result.distance
     problem = ""
     if result.outcome is not Outcome.MEASURED:
         problem = f"{result.outcome}: {result.reason}" if result.reason else str(result.outcome)
@@ -62,19 +62,19 @@ def shown_result(result: CandidateResult) -> ShownResult:
         lowest_s=None if times is None else times.lowest_s,
         highest_s=None if times is None else times.highest_s,
         peak_memory_nbytes=result.peak_memory_nbytes,
-        max_abs_error=None if found is None else found.max_abs_error,
+        max_abs_error=None if distance is None else distance.max_abs_error,
         is_accurate=False
         if result.outcome is Outcome.WRONG_OUTPUT
         else None
-        if found is None
-        else found.is_within,
+        if distance is None
+        else distance.is_within,
         problem=problem,
         is_held_against=result.is_held_against,
     )
 
 
 def recorded_result(measurement: Measurement) -> ShownResult:
-    """What was recorded of a variant on an EP device earlier."""
+    """Return the result of a measurement that was recorded earlier."""
     error = measurement.max_abs_error
     return ShownResult(
         component_name=measurement.component_name,

@@ -1,4 +1,4 @@
-"""The files of records as they lie on the disk: found, read, and of a damaged one what is left."""
+"""Files of records on the disk, including what can be read of damaged ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class StoredRecord:
     """One file of records.
 
     Attributes:
-        path: where it lies.
-        record: what it holds; of a damaged one what is in quarantine; None where not even that is
-            known.
+        path: path of the file.
+        record: its content; for a damaged file only the quarantine; None if not even that is known.
         problem: what is wrong with the file; "" for nothing.
     """
 
@@ -33,17 +32,17 @@ class StoredRecord:
 
 
 def stored_records() -> tuple[StoredRecord, ...]:
-    """Every file of records of this user, sorted by name."""
+    """Return every file of records of this user, sorted by name."""
     try:
         paths = sorted(Path(records_directory()).glob("*.json"))
     except OSError:
         return ()
-    found = (read_stored(path) for path in paths)
-    return tuple(stored for stored in found if stored is not None)
+    records = (read_stored(path) for path in paths)
+    return tuple(stored for stored in records if stored is not None)
 
 
 def read_stored(path: Path) -> StoredRecord | None:
-    """The file at ``path``; None where there is none."""
+    """Return the file at ``path``; None if there is none."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -70,5 +69,5 @@ def _damaged(path: Path, content: bytes, problem: str) -> StoredRecord:
 
 
 def record_path(digest: str) -> Path:
-    """Where the records of the package with that digest lie."""
+    """Return the path of the records of the package with this digest."""
     return Path(records_directory(), f"{hashlib.sha256(digest.encode()).hexdigest()[:32]}.json")

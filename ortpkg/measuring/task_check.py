@@ -1,7 +1,7 @@
-"""Whether outputs lead to the same answers as those expected, however far their numbers are off.
+"""Check whether outputs lead to the expected answers, however their numbers differ.
 
-A model in 8-bit integers may be off by several percent and name the same class for every sample. A
-package may state that as its tolerance (samples.json, ``task``).
+A model in 8-bit integers may be off by several percent and still name the same class for every
+sample. A package may state that as its tolerance (samples.json, ``task``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ortpkg.package.formats.task_shapes import LEAST_NEIGHBOURS, why_no_answers
 
 Array = npt.NDArray[Any]
 
-#: So many of the nearest neighbours have to stand in the same order.
+#: Number of nearest neighbours that must be in the same order.
 NEIGHBOURS = 3
 _DIFFERS = {
     TaskKind.CLASS: "another top class",
@@ -33,8 +33,8 @@ class TaskResult:
     """Result of comparing answers.
 
     Attributes:
-        task: what was compared.
-        differs: for each answer, whether it is another one.
+        task: the task whose answers were compared.
+        differs: True for each answer that differs.
     """
 
     task: TaskTolerance
@@ -47,9 +47,9 @@ class TaskResult:
 
     @property
     def is_within(self) -> bool | None:
-        """Whether few enough differ.
+        """True if few enough answers differ.
 
-        None where there are so few answers that one wrong one says nothing about the rate, or none.
+        None if there are no answers, or so few that one wrong one says nothing about the rate.
         """
         allowed = self.task.error_rate * len(self.differs)
         if self.wrong <= allowed:
@@ -58,7 +58,7 @@ class TaskResult:
 
     @property
     def text(self) -> str:
-        """One line for people: how many differ, and how many may."""
+        """One line for people: how many answers differ, and how many may."""
         count = len(self.differs)
         return (
             f"{quoted(self.task.output)} has {_DIFFERS[self.task.kind]} for {self.wrong} of {count}"
@@ -70,7 +70,7 @@ class TaskResult:
 def check_answers(
     sample_set: SampleSet, tasks: Iterable[TaskTolerance | None], expected: Mapping[str, Array]
 ) -> None:
-    """PackageFormatError for a task that no output which the samples expect has answers for."""
+    """Raise PackageFormatError for a task without answers in any output that the samples expect."""
     for task in tasks:
         if task is None or task.output not in expected:
             continue
@@ -90,12 +90,12 @@ def check_answers(
 
 
 def check_task(task: TaskTolerance, actual: Sequence[Any], expected: Sequence[Array]) -> TaskResult:
-    """Compare the answers that outputs lead to.
+    """Compare the answers of outputs.
 
     Args:
-        task: which output, what its answer is, and how many may differ.
-        actual, expected: the output of each run, samples along the leading axis where it has one; a
-            run that gave no such output, or one of another shape, has only wrong answers.
+        task: the output, the kind of its answer, and how many may differ.
+        actual, expected: the output of each run, samples along the leading axis if it has one; a
+            run without such an output, or with another shape, has only wrong answers.
     """
     pairs = [
         (_like(array, expected_array), expected_array)
@@ -123,9 +123,11 @@ def _like(actual: Any, expected: Array) -> Array | None:
 
 
 def _top_classes(array: Array) -> list[Any]:
-    """The index of the largest score along the last axis; a number without scores is its class.
+    """Return the index of the largest score along the last axis.
 
-    -1 where a score is NaN.
+    A number without scores is a class.
+
+    -1 if a score is NaN.
     """
     if array.ndim == 0 or array.dtype.kind not in "fiu" or array.shape[-1] == 0:
         return list(array.ravel())
@@ -135,12 +137,12 @@ def _top_classes(array: Array) -> list[Any]:
 
 
 def _rows(array: Array) -> list[Any]:
-    """Texts or tokens: one for each sample along the leading axis."""
+    """Return texts or tokens, one for each sample along the leading axis."""
     return list(array) if array.ndim > 1 else [array]
 
 
 def _other_neighbours(pairs: Sequence[tuple[Array | None, Array]]) -> list[bool]:
-    """For each row whether its nearest other rows, by cosine, stand in another order."""
+    """Return, for each row, True if its nearest other rows, by cosine, are in another order."""
     if any(array is None for array, _ in pairs):
         return [True] * sum(len(_vectors(expected)) for _, expected in pairs)
     if not pairs:
@@ -163,7 +165,7 @@ def _vectors(array: Array) -> Array:
 
 
 def _nearest(vectors: Array) -> Array:
-    """Indices of the nearest other vectors of each, the nearest first."""
+    """Return the indices of the nearest other vectors of each, the nearest first."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths == 0, 1, lengths)
     similar = unit @ unit.T

@@ -23,16 +23,16 @@ def precision_of_variant(variant: VariantInfo) -> Precision | None:
     None if nothing is stated, and the variant is a set of files, or its model cannot be read or
     is all compiled.
     """
-    stated = precision_of(variant.metadata)
-    if stated is not None and QUANTIZATION_FACT in variant.metadata:
-        return stated
+    precision = precision_of(variant.metadata)
+    if precision is not None and QUANTIZATION_FACT in variant.metadata:
+        return precision
     if variant.model_path is None:
-        return stated
+        return precision
     try:
         signature = read_model_signature(variant.model_path)
     except ModelError:
-        return stated  # the session says what is wrong with it
+        return precision  # the session reports what is wrong with it
     quantization = None if signature.quantization == "none" else signature.quantization
     if signature.has_contexts and quantization is None:
-        return stated
+        return precision
     return precision_of({QUANTIZATION_FACT: quantization, DATA_TYPES_FACT: signature.element_types})

@@ -11,20 +11,19 @@ from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, place_of
 
-#: What is fed; one run says whether a backend works.
+#: Number of feeds; one run shows whether a backend works.
 _MOST_FEEDS = 1
 _LONGEST_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryResult:
-    """Whether a variant loads and runs, and gives what it should.
+    """Result of trying a variant: whether it loads, runs, and gives the expected outputs.
 
     Attributes:
-        result: how the child fared.
-        cause: why it must not run here; None where it may.
-        reason: one sentence for people where it may not run, or could not be tried; "" where it
-            passed.
+        result: result of the child process.
+        cause: reason why it must not run here; None if it may.
+        reason: one sentence for people if it may not run, or could not be tried; "" if it passed.
     """
 
     result: CandidateResult
@@ -33,14 +32,14 @@ class CanaryResult:
 
     @property
     def has_passed(self) -> bool:
-        """Whether it was tried, and all was well."""
+        """True if it was tried and passed."""
         return self.result.outcome is Outcome.MEASURED
 
 
 def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> CanaryResult:
-    """Make a session in a child process and runs the first feed once.
+    """Create a session in a child process and run the first feed once.
 
-    Outputs are compared as far as the workload says what is expected. A crash, a hang, an error and
+    Outputs are compared as far as the workload has expected ones. A crash, a hang, an error and
     wrong outputs have a cause; a variant that its EP leaves to another one, or that needs trust,
     has none, and has not passed either.
     """
@@ -59,7 +58,7 @@ def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> 
 
 
 def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
-    """The entry for a failure that is held against a variant."""
+    """Return the quarantine entry for a failure that counts against a variant."""
     candidate = result.candidate
     place = place_of(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices

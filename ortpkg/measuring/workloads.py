@@ -1,4 +1,4 @@
-"""Feeds for benchmarks and canaries: from a package's samples where it has some, else made up."""
+"""Feeds for benchmarks and canaries: a package's samples if it has some, else random values."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ from ortpkg.package.formats.samples import SampleSet, TaskTolerance, Tolerance, 
 from ortpkg.package.package_info import PackageInfo
 
 Array = npt.NDArray[Any]
-#: Outputs of more samples are not compared, and runs do not go through more.
+#: Most samples that are run and compared.
 _MOST_FEEDS = 64
 
 
 def component_samples(package: PackageInfo, component: str) -> tuple[SampleSet, ...]:
-    """The sample sets for one component model by itself."""
-    return tuple(each for each in read_samples(package) if each.component == component)
+    """Return the sample sets for one component model by itself."""
+    return tuple(
+        sample_set for sample_set in read_samples(package) if sample_set.component == component
+    )
 
 
 def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Tolerance]:
-    """Output → tolerance for a variant; the first sample set that states one counts."""
-    found: dict[str, Tolerance] = {}
+    """Return output → tolerance for a variant; the first sample set that states one counts."""
+    tolerances: dict[str, Tolerance] = {}
     for sample_set in samples:
         for output in (*sample_set.variant_tolerances.get(variant, {}), *sample_set.tolerances):
             tolerance = sample_set.tolerance(output, variant=variant)
             if tolerance is not None:
-                found.setdefault(output, tolerance)
-    return found
+                tolerances.setdefault(output, tolerance)
+    return tolerances
 
 
 def tasks_of(samples: Sequence[SampleSet], variant: str) -> dict[str, TaskTolerance]:
-    """Output → which answers decide for a variant; the first sample set that states it counts."""
+    """Return output → task for a variant; the first sample set that states it counts."""
     tasks: dict[str, TaskTolerance] = {}
     for sample_set in samples:
         task = sample_set.task_of(variant)
@@ -52,10 +54,14 @@ def tasks_of(samples: Sequence[SampleSet], variant: str) -> dict[str, TaskTolera
 
 
 def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue]) -> Workload:
-    """What the samples feed and expect; of several sets, those that expect as much as the first.
+    """Return the feeds and expected outputs of the samples.
 
-    Raises UsageError where a file cannot be read, PackageFormatError where its arrays do not fit
-    together.
+    Of several sets, only those are used that have expected outputs if the first has, or have none
+    if it has none.
+
+    Raises:
+        UsageError: a file cannot be read.
+        PackageFormatError: the arrays do not fit together.
     """
     feeds: list[Feed] = []
     expected: list[Feed] = []
@@ -69,10 +75,10 @@ def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue
         expected += own_expected
         names.append(sample_set.name)
         total += own_total
-    kept = feeds[:_MOST_FEEDS]
-    what = f"the first {len(kept)} of {total} runs" if total > len(kept) else f"{len(kept)} runs"
+    used = feeds[:_MOST_FEEDS]
+    what = f"the first {len(used)} of {total} runs" if total > len(used) else f"{len(used)} runs"
     return Workload(
-        feeds=kept,
+        feeds=used,
         expected=expected[:_MOST_FEEDS],
         sample_set=next(iter(names), ""),
         description=f"the package's samples {', '.join(map(quoted, names))} ({what})",
@@ -86,9 +92,9 @@ def component_workload(
     *,
     sizes: Mapping[str, int] = EMPTY,
 ) -> Workload:
-    """What the component's samples feed and expect, in shapes that all ``candidates`` take.
+    """Return the feeds and expected outputs of the component's samples.
 
-    Where the package has none, random values are fed.
+    Their shapes are those that all candidates accept. Without samples, random values are fed.
     """
     inputs = _inputs(candidates)
     samples = component_samples(package, component)
@@ -101,8 +107,8 @@ def component_workload(
 def synthetic_workload(
     package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int], why: str
 ) -> Workload:
-    """One feed of random values; see :func:`made_up_feed`."""
-    feed = made_up_feed(package, inputs, sizes=sizes)
+    """Return a workload with one feed of random values; see :func:`package_feed`."""
+    feed = package_feed(package, inputs, sizes=sizes)
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in feed.items())
     return Workload(
         feeds=[feed],
@@ -112,10 +118,10 @@ def synthetic_workload(
     )
 
 
-def made_up_feed(
+def package_feed(
     package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int] = EMPTY
 ) -> dict[str, Array]:
-    """Random values in the ranges that the package states.
+    """Return random values in the ranges that the package states.
 
     See :func:`~ortpkg.arrays.synthetic_inputs.synthetic_feed`.
     """
@@ -128,8 +134,8 @@ def made_up_feed(
 def pipeline_feeds(
     package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int]
 ) -> tuple[Sequence[Feed], str]:
-    """Feeds for the whole pipeline, and where they come from."""
-    samples = [each for each in read_samples(package) if each.component is None]
+    """Return the feeds for the whole pipeline, and a text on their origin."""
+    samples = [sample_set for sample_set in read_samples(package) if sample_set.component is None]
     if samples:
         workload = sample_workload(samples, inputs)
     else:
@@ -140,13 +146,13 @@ def pipeline_feeds(
 
 
 def batch_size(inputs: Sequence[DeclaredValue]) -> int:
-    """How many samples a run takes: what the inputs' first dimensions are fixed to, else 1."""
+    """Return the number of samples per run: the inputs' fixed first dimension, else 1."""
     fixed = [declared.shape[0] for declared in inputs if declared.shape]
-    return max((each for each in fixed if isinstance(each, int)), default=1)
+    return max((size for size in fixed if isinstance(size, int)), default=1)
 
 
 def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed], int]:
-    """Feeds, expected outputs (or none), and how many runs the whole set would be."""
+    """Return feeds, expected outputs (or none), and the number of runs of the whole set."""
     inputs = read_npz(sample_set.inputs)
     expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
     check_answers(sample_set, [sample_set.task, *sample_set.variant_tasks.values()], expected)
@@ -156,7 +162,7 @@ def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed],
     feeds: list[Feed] = []
     wanted: list[Feed] = []
     for start in range(0, min(count, _MOST_FEEDS * batch), batch):
-        # a last, incomplete batch repeats its last
+        # a last, incomplete batch repeats its last sample
         rows = [min(row, count - 1) for row in range(start, start + batch)]
         feeds.append({name: array[rows] for name, array in inputs.items()})
         if expected:
@@ -176,13 +182,21 @@ def _sample_count(sample_set: SampleSet, arrays: Sequence[Array]) -> int:
 
 
 def _inputs(candidates: Sequence[BenchCandidate]) -> tuple[ValueSignature, ...]:
-    """The inputs as all variants take them: a dimension that one of them fixes is fixed for all."""
-    paths = dict.fromkeys(each.model_path for each in candidates if each.model_path is not None)
+    """Return the inputs as all variants accept them.
+
+    A dimension that one variant fixes is fixed for all.
+    """
+    paths = dict.fromkeys(
+        candidate.model_path for candidate in candidates if candidate.model_path is not None
+    )
     signatures = [
         {value.name: value for value in read_model_signature(path).inputs} for path in paths
     ]
     return tuple(
-        replace(value, shape=_fixed([each[name].shape for each in signatures if name in each]))
+        replace(
+            value,
+            shape=_fixed([signature[name].shape for signature in signatures if name in signature]),
+        )
         for name, value in signatures[0].items()
     )
 
@@ -196,5 +210,5 @@ def _fixed(
     alike = [shape for shape in shapes if shape is not None and len(shape) == len(first)]
     columns = zip(*alike, strict=True)
     return tuple(
-        next((each for each in column if isinstance(each, int)), column[0]) for column in columns
+        next((size for size in column if isinstance(size, int)), column[0]) for column in columns
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ortpkg.arrays.array_files import read_npz
 from ortpkg.measuring.batch_times import can_be_joined, measure_batches, recorded_batch_times
-from ortpkg.measuring.workloads import made_up_feed
+from ortpkg.measuring.workloads import package_feed
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import this_machine
@@ -105,4 +105,4 @@ def _one_row(
         if each.batch_axis == 0:
             arrays = read_npz(each.inputs)
             return {name: array[:1] for name, array in arrays.items()}
-    return made_up_feed(package, model.session.get_inputs())
+    return package_feed(package, model.session.get_inputs())

@@ -14,7 +14,7 @@ from ortpkg.distribution.used_packages import used_package
 from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
 from ortpkg.measuring.canary import CanaryWishes
 from ortpkg.measuring.variant_precision import precision_of_variant
-from ortpkg.measuring.workloads import made_up_feed
+from ortpkg.measuring.workloads import package_feed
 from ortpkg.package.formats.samples import SampleSet, read_samples
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
@@ -225,5 +225,5 @@ def _run_samples(
 
 
 def _run_made_up(model: ServedModel, info: PackageInfo, limits: ServingLimits) -> None:
-    feed = made_up_feed(info, model.session.get_inputs())
+    feed = package_feed(info, model.session.get_inputs())
     model.infer(feed, run_options=_start_options(limits))
