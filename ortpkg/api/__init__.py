@@ -1,7 +1,7 @@
-"""The façades that users hold: ``ModelPackage``, ``ModelVariant`` and their functions.
+"""Façades for users: ``ModelPackage``, ``ModelVariant`` and their functions.
 
-``ortpkg`` gives most of them by name; ``devices`` and ``release_comparison`` answer for commands.
-How a selection comes about is below, in ``ortpkg.choosing``.
+``ortpkg`` exports most of them; ``devices`` and ``release_comparison`` serve commands. The steps of
+a selection are in ``ortpkg.choosing``.
 
 Only this folder may import: ``chosen_variants``; other folders may import the rest.
 """

@@ -1,4 +1,4 @@
-"""What a session on a package runs: the variant of one component model, or one of each."""
+"""Variants that a session on a package runs: that of one component model, or one of each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class ChosenVariants(NamedTuple):
-    """The variants that :meth:`~ortpkg.ModelPackage.choose` found.
+    """Result of :meth:`~ortpkg.ModelPackage.choose`.
 
     Attributes:
-        package: the package that they are of.
+        package: the package of the variants.
         variants: component → its variant, in execution order.
-        is_pipeline: whether the whole package was asked for, and is a pipeline.
+        is_pipeline: True if the whole package was asked for, and is a pipeline.
     """
 
     package: PackageInfo
@@ -29,7 +29,7 @@ class ChosenVariants(NamedTuple):
     def create_session(
         self, create: Callable[[ModelVariant], InferenceSession] = ModelVariant.create_session
     ) -> InferenceSession | PipelineSession:
-        """A session on them: over all of a pipeline, or the only one.
+        """Return a session on the variants: over all of a pipeline, or the only one.
 
         ``create`` makes the session of one variant.
         """
@@ -37,7 +37,7 @@ class ChosenVariants(NamedTuple):
         if not self.is_pipeline:
             (session,) = sessions.values()
             return session
-        # The pipeline runner loads numpy; only packages that need it pay.
+        # The pipeline runner imports numpy, which only pipelines need.
         from ortpkg.pipelines.pipeline_session import PipelineSession
 
         return PipelineSession(self.package, sessions)

@@ -1,4 +1,4 @@
-"""This machine as a profile: its hardware, what EPs offer on it, and which software it has."""
+"""Profile of this machine: its hardware, the offers of EPs on it, and its software."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS, installed_distributions
 from ortpkg.storage.output_file import write_output
 
-#: Distributions whose versions decide what runs here.
+#: Distributions whose versions determine what runs here.
 SOFTWARE: tuple[str, ...] = (
     "ortpkg",
     *DISTRIBUTIONS,
@@ -34,19 +34,21 @@ THIS_MACHINE = "this-machine"
 def profile_of_this_machine(
     name: str = THIS_MACHINE, *, eps: Collection[str] = ()
 ) -> MachineProfile:
-    """Probe this machine and asks its backends, for one value that can be stored.
+    """Probe this machine and ask its backends; return one value that can be stored.
+
+    A failure of a backend becomes a note of the machine.
 
     Args:
-        name: the profile's; nothing of the machine that could name it or its user (host name,
+        name: name of the profile; nothing that could identify the machine or its user (host name,
             serial numbers) is read.
-        eps: execution providers (or aliases) to ask besides; a plug-in is imported only where it is
-            named here.
+        eps: execution providers (or aliases) to ask in addition; a plug-in is imported only if it
+            is named here.
 
-    Raises UsageError for a name that no execution provider or plug-in has, also in
-    ``ORTPKG_EMULATED_DEVICES``. What fails is a note of
-    the machine.
+    Raises:
+        UsageError: no execution provider or plug-in has a name, also in
+            ``ORTPKG_EMULATED_DEVICES``.
     """
-    with doubting_refusals():  # who looks may have installed what was missing
+    with doubting_refusals():  # what was missing may have been installed meanwhile
         verify_emulated_names()
         named = [ep_known_here(ep) for ep in eps]
         machine = with_free_memory(probe())
@@ -61,25 +63,26 @@ def profile_of_this_machine(
 
 
 def software_versions() -> dict[str, str]:
-    """Distribution → version, of those that decide what runs here and are installed.
+    """Return distribution → version, of those that determine what runs here and are installed.
 
-    Wheels that bring execution providers for onnxruntime are among them.
+    It includes wheels with execution providers for onnxruntime.
     """
-    found = {}
+    versions = {}
     libraries = installed_ep_libraries() if installed_distributions() else ()
     wheels = [library.distribution for library in libraries if library.distribution]
     for name in dict.fromkeys((*SOFTWARE, *wheels)):
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def write_profile(profile: MachineProfile, path: Path) -> None:
-    """Write a profile in one step, replacing a file that is there.
+    """Write a profile in one step, replacing an existing file.
 
-    ProfileError where that is not possible.
+    Raises:
+        ProfileError: the file cannot be written.
     """
     try:
         write_output(path, lambda file: file.write(dump_document(profile_to_json(profile))))

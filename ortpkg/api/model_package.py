@@ -1,4 +1,4 @@
-"""The façade of a model package: open it, look at it, choose a variant, run it."""
+"""Façade of a model package: open it, inspect it, choose a variant, run it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,13 @@ if TYPE_CHECKING:
 
 
 class ComponentModel:
-    """One component model of a package: a name and its variants, in declaration order."""
+    """One component model of a package: a name and its variants, in declaration order.
+
+    Example::
+
+        component = ortpkg.ModelPackage("digits.ortpackage").component_models[0]
+        print([variant.name for variant in component.variants])
+    """
 
     def __init__(self, package: ModelPackage, info: ComponentInfo) -> None:
         self._package = package
@@ -52,35 +58,35 @@ class ComponentModel:
 
     @property
     def name(self) -> str:
-        """Unique in the package."""
+        """Name of the component, unique in the package."""
         return self.info.name
 
     @property
     def variants(self) -> Sequence[VariantInfo]:
-        """All of them, whether they run here or not, in declaration order."""
+        """All variants, whether they run here or not, in declaration order."""
         return self.info.variants
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The package's own words on the component, unchanged; read-only."""
+        """The package's metadata of the component, unchanged; read-only."""
         return self.info.metadata
 
     def select(
         self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
     ) -> Selection:
-        """See :meth:`ModelPackage.select`."""
+        """Judge the component's variants; see :meth:`ModelPackage.select`."""
         wishes = wishes.but("ComponentModel.select", keywords)
         return self._package.select(self.name, wishes)
 
     def best_variant(
         self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
     ) -> ModelVariant:
-        """See :meth:`ModelPackage.best_variant`."""
+        """Return the component's best variant; see :meth:`ModelPackage.best_variant`."""
         wishes = wishes.but("ComponentModel.best_variant", keywords)
         return self._package.best_variant(self.name, wishes)
 
     def variant(self, name: str) -> ModelVariant:
-        """See :meth:`ModelPackage.variant`."""
+        """Return a variant of the component by name; see :meth:`ModelPackage.variant`."""
         return self._package.variant(name, self.name)
 
     def __repr__(self) -> str:
@@ -93,15 +99,15 @@ class ModelPackage:
     """A model package: opened and validated when constructed, then read-only and picklable.
 
     Args:
-        root: the package's directory (``name.ortpackage/``); a text may also be the name of a
+        root: the package's directory (``name.ortpackage/``). A string may also be the name of a
             package in the store, ``digits``, ``digits:2``, or ``oci://host/repository:tag``, which
-            is fetched if need be (docs/references.md). It stays there until the process ends.
+            is fetched if necessary (docs/references.md). It stays there until the process ends.
         compat: None refuses what is unsafe or means different things to different readers;
             "onnxruntime-1.32" and "onnxruntime-1.31" accept and refuse what that release does,
             "onnxruntime-1.30" what 1.28 to 1.30 do.
-        allow_external_paths: follow paths out of a package whose layout is "installed".
-        trust: accept options from the package that can reach beyond it; say so only for a publisher
-            you trust.
+        allow_external_paths: True to follow paths out of a package whose layout is "installed".
+        trust: True to accept options from the package that can reach beyond it; only for a
+            publisher whom you trust.
 
     Raises:
         PackageNotFoundError: there is no such directory, or it holds no package.
@@ -130,47 +136,47 @@ class ModelPackage:
 
     @classmethod
     def of(cls, info: PackageInfo, *, trust: bool = False) -> ModelPackage:
-        """The façade of a package that :func:`~ortpkg.authoring.opening.opened` has opened."""
+        """Return the façade of an opened package (:func:`~ortpkg.authoring.opening.opened`)."""
         package = cls.__new__(cls)
-        # A bare model is its user's to judge, compiled contexts included; it sets no options.
+        # The user judges a bare model, including compiled contexts; it sets no options.
         package.info, package._trust = info, trust or info.is_bare_model
         return package
 
     @property
     def root(self) -> Path:
-        """The package's directory."""
+        """Directory of the package."""
         return self.info.root
 
     @property
     def name(self) -> str:
-        """As its documents state it, else the directory's name without ``.ortpackage``."""
+        """Name in its documents, else the directory's name without ``.ortpackage``."""
         return self.info.name
 
     @property
     def version(self) -> str | None:
-        """As manifest.json states it; None where it does not."""
+        """Version in manifest.json; None if it states none."""
         return self.info.version
 
     @property
     def format(self) -> PackageFormat:
-        """Which on-disk generation it was read as."""
+        """On-disk generation as which it was read."""
         return self.info.format
 
     @property
     def inputs(self) -> tuple[ValueInfo, ...]:
-        """The package's overall inputs, where it states them."""
+        """The package's overall inputs; empty if it states none."""
         return self.info.inputs
 
     @property
     def outputs(self) -> tuple[ValueInfo, ...]:
-        """What the whole package gives, as the package states it; empty where it states nothing."""
+        """The package's overall outputs; empty if it states none."""
         return self.info.outputs
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it has a digests.json.
+        """True if it has a digests.json.
 
-        Without one its files cannot be verified, and selections say so.
+        Otherwise its files cannot be verified, and selections warn about that.
         """
         return has_digests(self.root)
 
@@ -180,10 +186,12 @@ class ModelPackage:
         return tuple(ComponentModel(self, component) for component in self.info.components)
 
     def component(self, name: str | None = None) -> ComponentInfo:
-        """The component of that name; the only one where none is named.
+        """Return the component with this name; the only one if no name is given.
 
-        Raises UnknownComponentError, which lists the components, for an unknown name, or none where
-        there are several, and NoSuitableVariantError where the package is empty.
+        Raises:
+            UnknownComponentError: an unknown name, or none if there are several components; the
+                message lists them.
+            NoSuitableVariantError: the package is empty.
         """
         if not self.info.components:
             raise NoSuitableVariantError(
@@ -202,44 +210,46 @@ class ModelPackage:
     ) -> Selection:
         """Judge every variant on every EP device of a machine, with a reason for each.
 
+        If nothing fits, ``Selection.best`` is None; that is no error.
+
         Args:
-            component: which component model; may be left out where there is only one.
-            wishes: the keyword arguments that follow as one value; those that are given beside it
-                come before.
+            component: name of the component model; may be left out if there is only one.
+            wishes: the following keyword arguments as one value; those that are also given directly
+                take precedence.
             device: only this device type: "cpu", "gpu" or "npu".
-            ep: only this execution provider; aliases such as "openvino" are understood. Where the
+            ep: only this execution provider; aliases such as "openvino" are understood. If the
                 policy is a release of onnxruntime: the EPs that an application asks for, in its
-                order (also in one text, with commas).
-            backend: only what runs on this backend: "embedded", "openvino", "onnxruntime", ...;
-                "auto": on any. A release of onnxruntime knows no backends: where it is the policy,
-                the choice does not go by this.
-            policy: the order of preference; "measured" for what ``ortpkg bench`` found here;
-                "onnxruntime-1.32", "onnxruntime-1.31" or "onnxruntime-1.27" for what that release
-                selects (docs/selection.md).
-            variant: judge only the variant of that name.
-            provider_options: for an execution provider, ``{option: value}`` (of ``ep``, or of the
-                EP that ``device_type`` or ``backend_type`` tells) or ``{EP: {option: value}}``. An
-                option that names a device takes part in the choice; a session on the winner has
-                all, before the package's of the same key.
+                order (also in one string, with commas).
+            backend: only this backend: "embedded", "openvino", "onnxruntime", ...; "auto": any. A
+                release of onnxruntime has no backends: if it is the policy, this is ignored.
+            policy: the order of preference; "measured" for the results of ``ortpkg bench`` here;
+                "onnxruntime-1.32", "onnxruntime-1.31" or "onnxruntime-1.27" for the selection of
+                that release (docs/selection.md).
+            variant: judge only the variant with this name.
+            provider_options: options of an execution provider, as ``{option: value}`` (of ``ep``,
+                or of the EP that ``device_type`` or ``backend_type`` implies) or ``{EP: {option:
+                value}}``. An option that names a device takes part in the choice; a session on the
+                winner uses all, before the package's of the same key.
             check_architecture: evaluate ``constraints.architecture`` too.
             profile: another machine than this one: the name of a built-in profile, a file, or a
                 profile.
-            log: gets a record of the decision, a JSON object.
-            max_memory, max_size: limits in bytes, or as a text such as "500MB" or "1.5GiB".
+            log: called with a record of the decision, a JSON object.
+            max_memory, max_size: limits in bytes, or as a string such as "500MB" or "1.5GiB".
             min_precision: "int4", "int8", "fp16", "bf16" (the same as fp16), "fp32" or "fp64".
-            where: metadata that a variant must have, a mapping or texts such as
+            where: metadata that a variant must have, a mapping or strings such as
                 "quantization=int8".
-            max_latency: of what was measured; seconds, or a text such as "5ms".
-            max_error: of what was measured; the largest absolute difference that will do.
-            strict_facts: reject also what cannot be checked.
-            include_absent: judge variants whose files are not here (of a sparse package) as if they
-                were.
-            canary_failures: what was tried just now and failed, see
-                ``ortpkg.measuring.canary``; not of a release's policy.
+            max_latency: limit of the measured time: seconds, or a string such as "5ms".
+            max_error: limit of the measured error: the largest absolute difference.
+            strict_facts: reject also variants that cannot be checked.
+            include_absent: judge variants whose files are absent (of a sparse package) as if they
+                were here.
+            canary_failures: variants that just failed a try, see ``ortpkg.measuring.canary``; not
+                with a release's policy.
 
-        Raises UnknownComponentError for a name that the package does not have, UsageError for an
-        unknown policy, device, EP or backend, or a limit that is none, ProfileError for what is no
-        profile. That nothing fits is no error: then ``Selection.best`` is None.
+        Raises:
+            UnknownComponentError: the package has no component or variant of this name.
+            UsageError: an unknown policy, device, EP or backend, or an invalid limit.
+            ProfileError: not a profile.
         """
         wishes = wishes.but("ModelPackage.select", keywords)
         chosen = self.component(component)
@@ -256,28 +266,28 @@ class ModelPackage:
         canary_failures: Sequence[CanaryFailure] = (),
         **keywords: Unpack[WishedKeywords],
     ) -> ModelVariant:
-        """The best variant of a component on this machine.
+        """Return the best variant of a component on this machine.
 
-        The arguments are those of :meth:`select`.
+        The arguments are those of :meth:`select`. With ``canary`` a variant must first load and run
+        a sample in a child process; the best that does is chosen
+        (:func:`ortpkg.measuring.canary.select_by_canary`). That also happens without it if the best
+        was compiled for a device that the compiling machine did not have: it never ran.
 
-        With ``canary`` a variant must first load and run a sample in a child process; the best that
-        does is taken (:func:`ortpkg.measuring.canary.select_by_canary`). So it is without, where
-        the best was compiled for a device that was not there: it never ran.
-
-        Raises NoSuitableVariantError, whose ``selection`` says why each variant fell, and
-        TrustRequiredError where nothing but trust is missing.
+        Raises:
+            NoSuitableVariantError: nothing fits; its ``selection`` has the reason for each variant.
+            TrustRequiredError: only trust is missing.
         """
         wishes = wishes.but("ModelPackage.best_variant", keywords)
         selection = self.select(component, wishes, canary_failures=canary_failures)
         tried = None
         if canary is not False or _never_ran(selection, wishes):
-            wished = True if canary is False else canary
-            selection = self._select_by_canary(component, wished, wishes, canary_failures)
+            canary_wishes = True if canary is False else canary
+            selection = self._select_by_canary(component, canary_wishes, wishes, canary_failures)
             tried = selection.best
         if selection.best is None and wishes.variant is not None:
             named = variant_named(self.component(component), wishes.variant)
             alone = ModelVariant(named, selection, package=self.info, trust=self._trust)
-            alone.verify_needs_no_trust()  # says which of its files is in question
+            alone.verify_needs_no_trust()  # raises an error that names the file in question
         best = selected(selection)
         return ModelVariant(
             best.variant, selection, package=self.info, trust=self._trust, tried=tried
@@ -302,13 +312,14 @@ class ModelPackage:
         )
 
     def variant(self, name: str, component: str | None = None) -> ModelVariant:
-        """The variant of that name, whether or not it is the best, or runs here at all.
+        """Return the variant with this name, whether or not it is the best, or runs here at all.
 
         Its ``selection`` judges it alone, on this machine; a session on a variant that runs nowhere
         here is a NoSuitableVariantError.
 
-        Raises UnknownComponentError, which lists the names that there are, for one that the package
-        does not have, and for no component where there are several.
+        Raises:
+            UnknownComponentError: an unknown name, or no component if there are several; the
+                message lists the names.
         """
         info = variant_named(self.component(component), name)
         selection = self.select(component, variant=name)
@@ -317,9 +328,12 @@ class ModelPackage:
     def best_variants(
         self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
     ) -> dict[str, ModelVariant]:
-        """The best variant of every component, by component name, in execution order."""
+        """Return the best variant of every component, by component name, in execution order."""
         wishes = wishes.but("ModelPackage.best_variants", keywords)
-        return {each.name: self.best_variant(each.name, wishes) for each in self.info.components}
+        return {
+            component.name: self.best_variant(component.name, wishes)
+            for component in self.info.components
+        }
 
     def create_session(
         self,
@@ -334,11 +348,11 @@ class ModelPackage:
         allow_fallback: bool | None = None,
         **keywords: Unpack[WishedKeywords],
     ) -> InferenceSession | PipelineSession:
-        """A session on the component's best variant, or on every component's if it is a pipeline.
+        """Return a session on the component's best variant, or on every component's for a pipeline.
 
-        Gives a :class:`PipelineSession` where the package is a pipeline and no component is named,
-        see :meth:`choose`, which takes ``component``, ``canary`` and the wishes. The rest are those
-        of :meth:`ModelVariant.create_session`, and so are the errors.
+        It is a :class:`PipelineSession` if the package is a pipeline and no component is named.
+        ``component``, ``canary`` and the wishes are those of :meth:`choose`. The other arguments
+        are those of :meth:`ModelVariant.create_session`, and so are the errors.
         """
         wishes = wishes.but("ModelPackage.create_session", keywords)
         chosen = self.choose(component, wishes, canary=canary and _canary(verify))
@@ -363,25 +377,29 @@ class ModelPackage:
         canary_failures: Sequence[CanaryFailure] = (),
         **keywords: Unpack[WishedKeywords],
     ) -> ChosenVariants:
-        """The variants that a session runs: the component's best, or one per pipeline component.
+        """Return the variants that a session runs: the component's best, or one per component.
 
         A pipeline is a package with several components, or with a pipeline.json, unless it is read
-        by the rules of a release, which knows no pipelines. The arguments are those of
-        :meth:`best_variant`, and so are the errors; UnknownComponentError also where a variant is
-        named, and not of which of several component models it is.
+        by the rules of a release, which has no pipelines. The arguments and errors are those of
+        :meth:`best_variant`.
+
+        Raises:
+            UnknownComponentError: a variant is named without its component, and there are several.
         """
         wishes = wishes.but("ModelPackage.choose", keywords)
         is_pipeline = component is None and self.info.is_pipeline
         if is_pipeline and wishes.variant is not None:
             verify_is_only_component(self.info, wishes.variant)
-        names = [each.name for each in self.info.components] if is_pipeline else [component]
+        names = (
+            [component.name for component in self.info.components] if is_pipeline else [component]
+        )
         variants = [
             self.best_variant(name, wishes, canary=canary, canary_failures=canary_failures)
             for name in names
         ]
         return ChosenVariants(
             package=self.info,
-            variants={each.component_name: each for each in variants},
+            variants={chosen.component_name: chosen for chosen in variants},
             is_pipeline=is_pipeline,
         )
 
@@ -390,11 +408,12 @@ class ModelPackage:
     ) -> Verification:
         """Compare samples.json and the files of ``sample_sets`` with digests.json.
 
-        Raises DigestMismatchError where one is not as recorded, LimitExceededError where that takes
-        longer than ``timeout_s``.
+        Raises:
+            DigestMismatchError: a file is not as recorded.
+            LimitExceededError: it takes longer than ``timeout_s``.
         """
         from ortpkg.trust.package_verification import (
-            PackageVerifier,  # hashlib takes as long to load as an opening
+            PackageVerifier,  # hashlib takes as long to import as opening a package
         )
 
         return PackageVerifier(self.info, timeout_s=timeout_s).verify_samples(sample_sets)
@@ -405,21 +424,23 @@ class ModelPackage:
         *,
         sess_options: SessionOptions | None = None,
     ) -> str:
-        """One HTML page of all that is known of the package, as text: docs/report.md.
+        """Return an HTML page about the package: docs/report.md.
 
-        The page needs nothing but itself, and may be written wherever a browser finds it. Variants
-        are selected, and the chosen ones' graphs planned; nothing is run.
+        The page is self-contained. Variants are selected, and the graphs of the chosen ones
+        planned; nothing is run. A model that cannot be planned is no error: the page has the
+        reason.
 
         Args:
-            wishes: other machines, whose graphs, what was measured
-                (:class:`ortpkg.ReportWishes`); None for what there is without.
-            sess_options: of the sessions that plan the graphs; limits of memory and time among
-                them.
+            wishes: other machines, choice of graphs, measurements (:class:`ortpkg.ReportWishes`);
+                None for the default.
+            sess_options: options of the sessions that plan the graphs, including limits of memory
+                and time.
 
-        Raises ProfileError for what is no profile, UsageError for wishes that nothing can have. A
-        model that cannot be planned is no error: the page says why.
+        Raises:
+            ProfileError: not a profile.
+            UsageError: impossible wishes.
         """
-        from ortpkg.api.reporting import make_report  # with what makes pages
+        from ortpkg.api.reporting import make_report  # imports everything that makes pages
         from ortpkg.report.report_wishes import ReportWishes
 
         return make_report(
@@ -435,16 +456,16 @@ class ModelPackage:
 
 
 def _never_ran(selection: Selection, wishes: SelectionWishes) -> bool:
-    """Return True where the best variant for this machine was compiled without its device."""
+    """Return True if this machine's best variant was compiled on a machine without its device."""
     best = selection.best
     return wishes.profile is None and best is not None and bool(compiled_unseen(best.variant))
 
 
 def _folder_of(reference: str | PathLike[str]) -> Path:
-    """The folder that a reference names; brought into the store first where it is not there."""
+    """Return the folder of a reference, fetching it into the store first if necessary."""
     if not isinstance(reference, str) or (":" not in reference and Path(reference).exists()):
         return Path(reference)
-    # Most packages are folders, which need none of this.
+    # Most packages are folders, which need none of these imports.
     from ortpkg.distribution.opening_references import use_package
     from ortpkg.registry.references import parse_reference
 
@@ -452,6 +473,6 @@ def _folder_of(reference: str | PathLike[str]) -> Path:
 
 
 def _canary(verify: bool | None) -> CanaryWishes:
-    from ortpkg.measuring.canary import CanaryWishes  # numpy, onnx and what starts children
+    from ortpkg.measuring.canary import CanaryWishes  # imports numpy, onnx and child processes
 
     return CanaryWishes(verify=verify is not False)

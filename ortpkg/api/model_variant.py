@@ -1,4 +1,4 @@
-"""A variant as users hold it: what it is, why it was chosen, and a session for it."""
+"""Façade of a variant: its facts, the reasons for choosing it, and a session for it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,19 @@ if TYPE_CHECKING:
 
 
 class ModelVariant:
-    """One variant of a component model. Read-only and picklable.
+    """One variant of a component model; read-only and picklable.
 
     Attributes:
-        info: what the package says about it.
-        selection: the selection that was made with it in view (on this machine, or as asked for).
-        verification: what was compared with digests.json when it was last verified, by
-            :meth:`verify` or for a session; None where it was not.
+        info: the package's data of the variant.
+        selection: the selection that was made with it (on this machine, or as requested).
+        verification: result of its last comparison with digests.json, by :meth:`verify` or for a
+            session; None if there was none.
+
+    Example::
+
+        variant = ortpkg.ModelPackage("digits.ortpackage").best_variant()
+        print(variant.name, variant.verdict().reason)
+        session = variant.create_session()
     """
 
     def __init__(
@@ -66,50 +72,50 @@ class ModelVariant:
         self.verification: Verification | None = None
         self._package = package
         self._trust = trust
-        #: Where it has just run in a child process.
+        #: Verdict on the EP device on which it has just run in a child process.
         self._tried = tried
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the try, which says nothing of where it is taken."""
+        """Return everything but the try, which is not valid in another process."""
         return {**self.__dict__, "_tried": None}
 
     @property
     def name(self) -> str:
-        """Unique in its component model."""
+        """Name of the variant, unique in its component model."""
         return self.info.name
 
     @property
     def component_name(self) -> str:
-        """The component model that it is a variant of."""
+        """Name of its component model."""
         return self.info.component_name
 
     @property
     def directory(self) -> Path:
-        """The absolute directory of its files."""
+        """Absolute directory of its files."""
         return self.info.directory
 
     @property
     def model_path(self) -> Path | None:
-        """The absolute path of its ONNX file; None for a GenAI variant, which is a set of files."""
+        """Absolute path of its ONNX file; None for a GenAI variant, which is a set of files."""
         return self.info.model_path
 
     @property
     def constraints(self) -> Constraints:
-        """What it needs of a machine, as the package states it."""
+        """Requirements on a machine, as the package states them."""
         return self.info.constraints
 
     @property
     def version(self) -> str | None:
-        """Its own version, where packages of several versions were merged, else the package's."""
+        """Its own version, if packages of several versions were merged, else the package's."""
         return version_of(self.info, self._package)
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Facts that the package records about it: data types, quantization, opset, ..."""
+        """Facts in the package about it: data types, quantization, opset, ..."""
         return self.info.metadata
 
     def eligible_verdicts(self) -> list[Verdict]:
-        """Where it can run here: its eligible verdicts, best first."""
+        """Return the verdicts on EP devices on which it can run here, the best first."""
         own = [
             verdict
             for verdict in self.selection.verdicts
@@ -118,18 +124,19 @@ class ModelVariant:
         return sorted(own, key=lambda verdict: verdict.rank or ())
 
     def verdict(self, *, backend: str = "auto") -> Verdict:
-        """Where it runs: the best verdict on ``backend`` ("auto": on any).
+        """Return the best verdict on ``backend`` ("auto": on any).
 
-        Of a variant that was selected for another machine (``profile=``), that of a selection made
-        on this one.
+        For a variant that was selected for another machine (``profile=``), it comes from a
+        selection on this one.
 
-        Raises NoSuitableVariantError, with every reason, where it can run nowhere here, and
-        UsageError for a backend that does not exist.
+        Raises:
+            NoSuitableVariantError: it can run nowhere here; the message has every reason.
+            UsageError: an unknown backend.
         """
         if self.selection.machine:
             return self._on_this_machine().verdict(backend=backend)
         if backend != "auto":
-            # which raises for a name that nobody knows
+            # raises for an unknown name
             backend_named(backend, self.selection.ep_devices)
         best = self.selection.best
         if best is not None and best.variant == self.info and _is_on(best, backend):
@@ -148,17 +155,16 @@ class ModelVariant:
     def verify(self, *, progress: Progress | None = None) -> Verification:
         """Compare the files that a session on it loads with digests.json.
 
-        ``ortpkg.verify`` looks at all files of the package.
-
-        What an earlier session read, and nothing changed since, is not read again.
+        Files that an earlier session read, and that have not changed since, are not read again.
+        ``ortpkg.verify`` checks all files of the package.
 
         Raises:
-            DigestMismatchError: a file is not as recorded; ``file``, ``expected`` and ``actual``
-                say which.
+            DigestMismatchError: a file is not as recorded; see ``file``, ``expected`` and
+                ``actual``.
             PackageFormatError: digests.json is not valid.
         """
         from ortpkg.trust.package_verification import (
-            PackageVerifier,  # hashlib takes as long to load as an opening
+            PackageVerifier,  # hashlib takes as long to import as opening a package
         )
 
         self.verification = PackageVerifier(self._package, progress=progress).verify_variant(
@@ -179,46 +185,45 @@ class ModelVariant:
         transformers: OwnTransformers | None = None,
         allow_fallback: bool | None = None,
     ) -> InferenceSession:
-        """An inference session for this variant, on the EP device that selection found for it.
+        """Return an inference session on the EP device that selection found for this variant.
 
         Args:
-            sess_options: the caller's own, which replace the package's session options, but for the
-                folder of the model's weights and the file of its compiled context where the caller
-                names none. Without them the package's apply, as far as the option policy allows.
+            sess_options: your own options, which replace the package's session options, except for
+                the folder of the model's weights and the file of its compiled context if you name
+                none. None: the package's, as far as the option policy allows.
             backend: "auto" (the one that ``ortpkg bench`` recorded here as fastest and accurate,
-                else the one that is known to be fastest), "embedded", "openvino" or "onnxruntime".
-            verify: first compare the files that it loads with digests.json. A package without one
-                is not refused: ``verification`` and the selection's warnings say that it is
-                unverified. None: yes, unless the package is read by the rules of a release, which
-                knows no digests.
-            isolate: run onnxruntime, OpenVINO and plug-ins in a child process, see
+                else the one known to be fastest), "embedded", "openvino" or "onnxruntime".
+            verify: True to compare the files that it loads with digests.json first. A package
+                without one is not refused: ``verification`` and the selection's warnings say that
+                it is unverified. None: True, unless the package is read by the rules of a release,
+                which has no digests.
+            isolate: True to run onnxruntime, OpenVINO and plug-ins in a child process, see
                 :class:`~ortpkg.InferenceSession`.
-            limits: memory and time of runs, and of loading where it is isolated, unless the session
-                options say; the time of comparing files before that, too.
-            cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg
-                cache``).
-            threads: how many work within an operator, whatever the package says, unless
+            limits: memory and time of runs, and of loading if it is isolated, unless the session
+                options have limits; also the time of comparing files.
+            cache: True to store what an EP compiles for later sessions, under the cache directory
+                (``ortpkg cache``).
+            threads: number of threads within an operator, whatever the package says, unless
                 ``sess_options`` are given.
             transformers: graph transformers and rewrite rules of your own, see
                 :class:`~ortpkg.InferenceSession`.
-            allow_fallback: whether others may run the model if the execution provider takes no node
-                of it, or its device is gone; without it that is an error where the variant, the
-                selection or ``backend`` names what is to run it. None: yes, if ``sess_options``
+            allow_fallback: True to let others run the model if the execution provider takes no node
+                of it, or its device is gone; otherwise that is an error if the variant, the
+                selection or ``backend`` names what is to run it. None: True if ``sess_options``
                 have the entry ``session.disable_cpu_ep_fallback`` as "0".
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
-            LimitExceededError: isolated, the model takes more to load than its limits allow; or
-                its files take longer to compare.
+            LimitExceededError: isolated, the model takes more to load than its limits allow; or its
+                files take longer to compare.
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names
                 none.
             StaleVariantError: it was made of another model than the one beside it.
             NoSuitableVariantError: it cannot run here.
             ExecutionProviderError: the execution provider failed, or takes no node of the model and
-                ``allow_fallback`` does not let others stand in; or the variant was compiled for a
-                device that was not there, and failed its first try here, in a child process.
-            InvalidSessionOptionError: a session option of the package has a value that it cannot
-                have.
+                ``allow_fallback`` does not let others run it; or the variant was compiled for an
+                absent device, and failed its first try here, in a child process.
+            InvalidSessionOptionError: a session option of the package has an impossible value.
             TrustRequiredError: the package sets an option that needs trust, or the variant has a
                 native context that was not compiled on this machine.
         """
@@ -259,11 +264,11 @@ class ModelVariant:
     def onnxruntime_args(
         self, sess_options: Any = None, *, verify: bool | None = None
     ) -> OnnxRuntimeArgs:
-        """The arguments for an application's own ``onnxruntime.InferenceSession`` on this variant.
+        """Return the arguments for an application's own ``onnxruntime.InferenceSession``.
 
-        ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs it where selection put
-        it: with its execution provider, on its device, with the options of the package that the
-        option policy allows.
+        ``onnxruntime.InferenceSession(**variant.onnxruntime_args())`` runs the variant as selected:
+        with its execution provider, on its device, with the options of the package that the option
+        policy allows.
 
         Args:
             sess_options: the application's own ``onnxruntime.SessionOptions``; the execution
@@ -273,12 +278,13 @@ class ModelVariant:
 
         Raises:
             StaleVariantError: as for a session.
-            NoSuitableVariantError: the onnxruntime that is installed here cannot run it; the
-                message says what could.
-            ExecutionProviderError: onnxruntime cannot be loaded, or the device that was selected
-            has vanished. The others are those of :meth:`create_session`.
+            NoSuitableVariantError: the installed onnxruntime cannot run it; the message says what
+                could.
+            ExecutionProviderError: onnxruntime cannot be loaded, or the selected device has
+                vanished.
+            OrtpkgError: the other errors of :meth:`create_session`.
         """
-        # onnxruntime and what judges options are loaded only where an application asks.
+        # onnxruntime and the option policy are imported only on demand.
         from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
         from ortpkg.trust.context_trust import check_model_file
         from ortpkg.trust.option_policy import (
@@ -305,12 +311,12 @@ class ModelVariant:
             provider_options=provider_options_of(
                 self.info, self._package, ep_device, trust=self._trust, has_own_options=has_own
             )
-            | self._wished_options(ep_device),
+            | self._requested_options(ep_device),
             sess_options=sess_options,
         )
 
     def _try_first_use(self, verdict: Verdict) -> None:
-        """Try it in a child process where it was compiled for a device that was not there."""
+        """Try it in a child process if the machine that compiled it did not have the device."""
         if verdict.ep_device is None or verdict == self._tried or not compiled_unseen(self.info):
             return
         from ortpkg.measuring.canary import try_first_use  # numpy, onnx and what starts children
@@ -319,15 +325,17 @@ class ModelVariant:
         self._tried = verdict
 
     def _onnxruntime_verdict(self) -> Verdict:
-        """Where onnxruntime runs it.
+        """Return the verdict on onnxruntime.
 
-        NoSuitableVariantError, with what would run it instead, where it does not.
+        NoSuitableVariantError, with alternatives, if it cannot run it.
         """
         try:
             verdict = self.verdict(backend="onnxruntime")
         except NoSuitableVariantError as error:
             others = dict.fromkeys(
-                each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device
+                verdict.ep_device.backend
+                for verdict in self.eligible_verdicts()
+                if verdict.ep_device
             )
             instead = f"; create_session() runs it on {', '.join(others)}" if others else ""
             raise NoSuitableVariantError(
@@ -355,7 +363,7 @@ class ModelVariant:
         allow_fallback: bool,
         is_named: bool,
     ) -> InferenceSession:
-        # numpy, onnx and what judges options are loaded only when a session is really made.
+        # numpy, onnx and the option policy are imported only when a session is really created.
         from ortpkg.choosing.measured_costs import state_measured_costs
         from ortpkg.distribution.used_packages import note_run
         from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
@@ -388,7 +396,7 @@ class ModelVariant:
             verdict.ep_device,
             trust=self._trust,
             has_own_options=sess_options is not None,
-        ) | self._wished_options(verdict.ep_device)
+        ) | self._requested_options(verdict.ep_device)
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
         on_cpu = partial(session, [CPU_EP]) if allow_fallback else None
@@ -406,8 +414,8 @@ class ModelVariant:
         is_backend_named = backend != "auto" or self.selection.backend not in (None, "auto")
         return bool(self.constraints.ep or self.selection.ep) or is_backend_named
 
-    def _wished_options(self, ep_device: EpDevice) -> dict[str, str]:
-        """What the caller of the selection asked for: his own words, which need no trust."""
+    def _requested_options(self, ep_device: EpDevice) -> dict[str, str]:
+        """Return the options that the caller of the selection asked for, which need no trust."""
         return dict(self.selection.provider_options.get(ep_device.ep_name, {}))
 
     def _session_options(self, own: SessionOptions | None, threads: int | None) -> SessionOptions:
@@ -428,7 +436,7 @@ class ModelVariant:
 
     def _on_this_machine(self) -> ModelVariant:
         from ortpkg.choosing.package_selection import (
-            select_here,  # only for a variant of another machine
+            select_here,  # only for a variant that was selected for another machine
         )
 
         try:
@@ -445,7 +453,7 @@ class ModelVariant:
         return ModelVariant(self.info, selection, package=self._package, trust=self._trust)
 
     def verify_needs_no_trust(self) -> None:
-        """TrustRequiredError where trust alone is missing, with the file that is in question."""
+        """Raise TrustRequiredError, which names the file in question, if only trust is missing."""
         try:
             verify_trusted(self.selection, self.info)
         except TrustRequiredError:
@@ -456,7 +464,7 @@ class ModelVariant:
             raise
 
     def _check_source(self) -> None:
-        """StaleVariantError where the package's digests say that its source is another model."""
+        """Raise StaleVariantError if the package's digests say that its source is another model."""
         component = self._package.component(self.component_name)
         if self._package.compat is not None or component is None or not is_derived(self.info):
             return
@@ -479,19 +487,20 @@ class ModelVariant:
         return self.model_path
 
     def _path_for_release(self, release: str) -> Path:
-        """The model that the release loads: it searches for none and takes no folder."""
+        """Return the model that the release loads: it searches for none and takes no folder."""
         if self.model_path is None:
             raise ModelError(
                 f'variant {quoted(self.name)} has no executor_info["ort"]["model_file"]: {release}'
                 f" makes no session without, whatever lies in {quoted(self.directory)}"
             )
         ort = self.info.executor_info.get(ORT)
-        stated = (
+        model_file = (
             str(ort.get("model_file", "")).partition("\0")[0] if isinstance(ort, Mapping) else ""
         )
-        if stated.replace(os.sep, "/").rpartition("/")[2] in ("", "."):
+        if model_file.replace(os.sep, "/").rpartition("/")[2] in ("", "."):
             raise ModelFileError(
-                f"the model of variant {quoted(self.name)}, {quoted(stated)}, is a folder's name"
+                f"the model of variant {quoted(self.name)}, {quoted(model_file)}, is a"
+                " folder's name"
             )
         return self.model_path
 
@@ -500,11 +509,13 @@ class ModelVariant:
 
 
 def _reasons_against(selection: Selection, variant: VariantInfo, backend: str) -> list[str]:
-    """Why the variant runs nowhere on ``backend``; where it has no EP device there at all, that."""
+    """Return why the variant runs nowhere on ``backend``."""
     own = [verdict for verdict in selection.verdicts if verdict.variant == variant]
-    there = [verdict for verdict in own if verdict.ep_device is None or _is_on(verdict, backend)]
-    if there:
-        return list(dict.fromkeys(f"  {verdict.code}: {verdict.reason}" for verdict in there))
+    on_backend = [
+        verdict for verdict in own if verdict.ep_device is None or _is_on(verdict, backend)
+    ]
+    if on_backend:
+        return list(dict.fromkeys(f"  {verdict.code}: {verdict.reason}" for verdict in on_backend))
     return [f"  backend {quoted(backend)} offers nothing here"]
 
 

@@ -1,4 +1,4 @@
-"""``ortpkg.pack`` and ``ortpkg.unpack``: a package as one file, and back."""
+"""``ortpkg.pack`` and ``ortpkg.unpack``: pack a package into one file, and back."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def pack(
 ) -> PackReport:
     """Write the package at ``root`` to the new file ``output`` (by convention ``name.ortpkg``).
 
-    A zip file without compression, the same bytes for the same package on every system. Every file
-    is compared with digests.json on the way; a package without one gets one in the archive.
+    It is a zip file without compression, with the same bytes for the same package on every system.
+    Every file is compared with digests.json; a package without one gets one in the archive.
     ``output`` appears when it is complete.
 
     Args:
-        root: the package's directory.
-        output: the file; it must not exist.
-        overwrite: it may, and is replaced when the new one is complete.
+        root: directory of the package.
+        output: path of the file; it must not exist.
+        overwrite: True to replace an existing file when the new one is complete.
         progress: called with (file, bytes done, bytes in all).
-        notify: told when it has to wait for another command.
-        operations: how the disk is changed.
+        notify: called with a text when it has to wait for another command.
+        operations: operations that change the disk.
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
@@ -68,15 +68,15 @@ def unpack(
     """Unpack the file ``path`` to ``root``, a new directory that appears once all is verified.
 
     Args:
-        path: a packed package; any zip file of one that has one meaning only.
+        path: a packed package; any zip file of one that is unambiguous.
         root: the directory; it must not exist, or be empty.
-        overwrite: it may be a package, which is replaced when the new one is complete.
-        limits: how many files and bytes are accepted.
+        overwrite: True to replace an existing package when the new one is complete.
+        limits: most files and bytes that are accepted.
         progress, notify, operations: as in :func:`pack`.
 
     Raises:
-        ArchiveError: the archive is damaged, breaks a limit, or holds no package; says what and
-            which entry.
+        ArchiveError: the archive is damaged, breaks a limit, or holds no package; the message names
+            the entry.
         DigestMismatchError: a file is not as the archive's digests.json records, missing, or not
             recorded.
         AuthoringError: ``root`` exists, or the disk is full.

@@ -1,4 +1,4 @@
-"""``ortpkg.install``, ``ortpkg.pull`` and ``ortpkg.push``: packages between machines."""
+"""``ortpkg.install``, ``ortpkg.pull`` and ``ortpkg.push``: move packages between machines."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ def install(
     trust_policy: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> InstallReport:
-    """Install a package in the store: its documents, and the files of what this machine runs.
+    """Install a package in the store: its documents, and the files that this machine needs.
 
     Afterwards ``ModelPackage(name)`` opens it.
 
     Args:
-        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, a packed file.
-        name: what it is called in the store; left out: as its repository, or as it calls itself.
-        profiles: for these machines in place of this one: names or files of profiles.
-        variants: these, ``variant`` or ``component/variant``, whatever would be chosen.
-        ep, device: only what runs on this execution provider, or kind of device.
-        all_variants: everything.
-        samples: the package's samples, too.
-        trust: native code may be chosen, whoever made it; sessions on it then need ``trust``.
-        trust_policy: the file that says who may publish what; left out, the one that holds here
+        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, or a packed file.
+        name: name in the store; None: that of its repository, or its own.
+        profiles: names or files of profiles of machines to install for, instead of this one.
+        variants: these variants, ``variant`` or ``component/variant``, instead of choosing.
+        ep, device: only variants for this execution provider, or kind of device.
+        all_variants: True to install everything.
+        samples: True to install the package's samples, too.
+        trust: True if native code may be chosen, whoever made it; sessions on it then need
+            ``trust``.
+        trust_policy: file that says who may publish what; None: the one that applies here
             (docs/trust.md), if any.
-        progress: called with (where from, bytes done, bytes in all), by several threads.
+        progress: called with (source, bytes done, bytes in all), by several threads.
 
     Raises:
         SignatureError: the trust policy refuses it.
-        NoSuitableVariantError: nothing fits the machine. TrustRequiredError: what does is native
-            code that sessions here would refuse.
-        ArtifactFormatError: what the registry has is no package, or contradicts itself.
-        LayerMismatchError: what came is something else than was asked for.
-        RegistryError: the registry failed. StoreError: the store cannot be used.
+        NoSuitableVariantError: nothing fits the machine.
+        TrustRequiredError: only native code fits that sessions here would refuse.
+        ArtifactFormatError: the registry's content is not a package, or contradicts itself.
+        LayerMismatchError: the registry sent something else than was requested.
+        RegistryError: the registry failed.
+        StoreError: the store cannot be used.
     """
     wishes = InstallWishes(
         profiles=tuple(profiles),
@@ -91,9 +93,9 @@ def pull(
 ) -> PullReport:
     """Copy a package to ``root``, a new folder that may be changed.
 
-    The arguments and errors are those of :func:`install`; ``reference`` may be the name of an
-    installed package, too, of which comes what is installed if nothing else is asked for. With
-    ``overwrite`` a package at ``root`` is replaced when the new one is complete.
+    The arguments and errors are those of :func:`install`. ``reference`` may also be the name of an
+    installed package, of which all installed files are copied unless something else is asked for.
+    With ``overwrite`` a package at ``root`` is replaced when the new one is complete.
     """
     wishes = InstallWishes(
         profiles=tuple(profiles),
@@ -121,16 +123,17 @@ def push(
     tags: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> PublishReport:
-    """Publish the package at ``root``: what the registry has not, then its tags.
+    """Publish the package at ``root``: first the content that the registry lacks, then its tags.
 
     Args:
-        root: the package's directory.
+        root: directory of the package.
         reference: ``oci://host/repository[:tag]`` or ``oci-layout:FOLDER[:tag]``.
         tags: more tags; without any, the package's version, or ``latest``.
         progress: called with (file, bytes done, bytes in all), by several threads.
 
-    Raises as :func:`ortpkg.distribution.publishing.publish`, and PackageReferenceError for what is
-    no place to publish to.
+    Raises:
+        PackageReferenceError: ``reference`` is not a location to publish to.
+        OrtpkgError: as :func:`ortpkg.distribution.publishing.publish`.
     """
     where = parse_reference(reference)
     if not isinstance(where, OciReference | LayoutReference) or where.digest is not None:

@@ -1,4 +1,4 @@
-"""What ortpkg chooses beside what onnxruntime's releases would, told to publishers first."""
+"""Comparison of ortpkg's choice with those of onnxruntime's releases, for publishers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class ComparedChoice:
     """One choice of a comparison.
 
     Attributes:
-        selection: the whole answer; ``policy`` tells whose it is.
-        eps: the execution providers that an application would have asked for; none for a choice of
-            ours.
-        agrees: whether it is the variant that ours is, and certainly so.
+        selection: the selection; ``policy`` says whose it is.
+        eps: execution providers that an application would have asked for; none for ortpkg's choice.
+        agrees: True if it is certainly the same variant as ortpkg's.
     """
 
     selection: Selection
@@ -42,44 +41,48 @@ def compare_with_releases(
     eps: Sequence[str] = (),
     **keywords: Unpack[WishedKeywords],
 ) -> tuple[ComparedChoice, ...]:
-    """Ours first, then each release's.
+    """Return ortpkg's choice first, then that of each release.
 
     Args:
         package: the package.
         component: as in :meth:`ModelPackage.select`.
-        wishes, keywords: for our own choice, as in :meth:`ModelPackage.select`, but for ``ep``; a
-            ``variant`` and a ``profile`` count for all.
-        eps: the execution providers that the application asks for. Where none is named, two
-            applications are considered: one that asks for none, and one that asks for the one that
-            ours runs on.
+        wishes, keywords: criteria of ortpkg's choice, as in :meth:`ModelPackage.select`, except
+            ``ep``; ``variant`` and ``profile`` apply to all.
+        eps: execution providers that the application asks for. If none is named, two applications
+            are considered: one that asks for none, and one that asks for the one in ortpkg's
+            choice.
 
-    Raises as :meth:`ModelPackage.select` does.
+    Raises:
+        OrtpkgError: as :meth:`ModelPackage.select`.
     """
     wishes = wishes.but("compare_with_releases", keywords)
     if wishes.ep is not None:
         name = "compare_with_releases"
         raise TypeError(f"{name}() got an unexpected keyword argument 'ep'; say eps=[...]")
     ours = package.select(component, wishes, ep=eps[0] if len(eps) == 1 else None)
-    of_all = SelectionWishes(variant=wishes.variant, profile=wishes.profile)
+    common_wishes = SelectionWishes(variant=wishes.variant, profile=wishes.profile)
     theirs = [
-        (asked, package.select(component, of_all, policy=policy, ep=asked))
+        (requested_eps, package.select(component, common_wishes, policy=policy, ep=requested_eps))
         for policy in RELEASE_POLICIES
-        for asked in ([tuple(eps)] if eps else _applications(ours))
+        for requested_eps in ([tuple(eps)] if eps else _applications(ours))
     ]
     return (
         ComparedChoice(selection=ours, eps=(), agrees=True),
         *(
-            ComparedChoice(selection=each, eps=asked, agrees=_agrees(each, ours))
-            for asked, each in theirs
+            ComparedChoice(selection=selection, eps=requested_eps, agrees=_agrees(selection, ours))
+            for requested_eps, selection in theirs
         ),
     )
 
 
 def _applications(ours: Selection) -> list[tuple[str, ...]]:
-    place = None if ours.best is None else ours.best.ep_device
-    return [()] if place is None or place.ep_name == CPU_EP else [(), (place.ep_name,)]
+    ep_device = None if ours.best is None else ours.best.ep_device
+    return [()] if ep_device is None or ep_device.ep_name == CPU_EP else [(), (ep_device.ep_name,)]
 
 
 def _agrees(theirs: Selection, ours: Selection) -> bool:
-    names = [None if each.best is None else each.best.variant.name for each in (theirs, ours)]
+    names = [
+        None if selection.best is None else selection.best.variant.name
+        for selection in (theirs, ours)
+    ]
     return names[0] == names[1] and not theirs.unpredictable

@@ -1,4 +1,4 @@
-"""Make what a report shows: selections on machines, sessions that are never run, findings."""
+"""Content of a report: selections on machines, sessions that are never run, findings."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ortpkg.session.options import SessionOptions
     from ortpkg.session.session_plan import SessionPlan
 
-#: Other machines that one report takes.
+#: Most other machines in one report.
 _MOST_MACHINES = 32
-#: Variants whose graphs are planned and drawn; the rest are counted.
+#: Most variants whose graphs are planned and drawn; the rest are counted.
 _MOST_GRAPHS = 64
 
 Select = Callable[[str, str | MachineProfile | None], Selection]
@@ -57,9 +57,10 @@ def make_report(
     trust: bool,
     sess_options: SessionOptions | None = None,
 ) -> str:
-    """The page of a package. ``select``: (component, profile) → selection.
+    """Return the HTML page of a package.
 
-    What is raised: see :meth:`~ortpkg.ModelPackage.report`.
+    ``select``: (component, profile) → selection. For errors see
+    :meth:`~ortpkg.ModelPackage.report`.
     """
     _verify_wishes(wishes)
     with asked_once(), records_read_once():
@@ -85,7 +86,7 @@ def make_report(
 
 
 def _verify_wishes(wishes: ReportWishes) -> None:
-    """Raise UsageError for what is wrong whatever the package."""
+    """Raise UsageError for wishes that are wrong for any package."""
     if len(wishes.profiles) > _MOST_MACHINES:
         raise UsageError(
             f"a report shows at most {_MOST_MACHINES} other machines, not {len(wishes.profiles)}"
@@ -104,16 +105,24 @@ def _machines(
     info: PackageInfo, select: Select, profiles: Sequence[str | MachineProfile]
 ) -> Iterator[MachineSelections]:
     machines: list[tuple[str, MachineProfile | None]] = [("this machine", None)]
-    for each in profiles:
-        if each != THIS_MACHINE:
-            other = read_profile(each) if isinstance(each, str | Path) else each
+    for profile_or_name in profiles:
+        if profile_or_name != THIS_MACHINE:
+            other = (
+                read_profile(profile_or_name)
+                if isinstance(profile_or_name, str | Path)
+                else profile_or_name
+            )
             machines.append((other.name, other))
     for name, profile in machines:
-        selections = {each.name: select(each.name, profile) for each in info.components}
+        selections = {
+            component.name: select(component.name, profile) for component in info.components
+        }
         if profile is not None:
             selections = {
-                each.name: _without_unshown(selections[each.name], each, info, profile)
-                for each in info.components
+                component.name: _without_unshown(
+                    selections[component.name], component, info, profile
+                )
+                for component in info.components
             }
         yield MachineSelections(name=name, is_here=profile is None, selections=selections)
 
@@ -121,15 +130,15 @@ def _machines(
 def _without_unshown(
     selection: Selection, component: ComponentInfo, info: PackageInfo, profile: MachineProfile
 ) -> Selection:
-    """The selection with verdicts on the winner and on those variants alone that a page shows.
+    """Return the selection with verdicts on only the winner and the variants that a page shows.
 
-    To word a verdict on each of ten thousand variants takes seconds for every machine.
+    Formulating a verdict on each of ten thousand variants takes seconds per machine.
     """
     if len(component.variants) <= MOST_VARIANTS:
         return selection
     shown = component.variants[:MOST_VARIANTS]
     best = selection.best
-    if best is not None and best.variant.name not in {each.name for each in shown}:
+    if best is not None and best.variant.name not in {variant.name for variant in shown}:
         shown = (*shown, best.variant)
     narrowed = replace(component, variants=shown)
     judged = select_component(info, narrowed, SelectionWishes(profile=profile))
@@ -144,7 +153,7 @@ def _planned_models(
     trust: bool,
     sess_options: SessionOptions | None,
 ) -> Iterator[tuple[PlannedModel, ...]]:
-    """Sessions on what is to be drawn, closed when the page is made."""
+    """Yield sessions on the variants to draw; they are closed when the page is made."""
     with ExitStack() as sessions:
         models = []
         for component, variant in islice(_drawn(info, here, wishes.graphs), _MOST_GRAPHS):
@@ -161,7 +170,7 @@ def _planned_models(
 def _drawn(
     info: PackageInfo, here: MachineSelections, graphs: DrawnGraphs
 ) -> Iterator[tuple[str, VariantInfo | None]]:
-    """(component, variant) of what is to be drawn; None for the variant where none fits here."""
+    """Yield (component, variant) of what is drawn; None for the variant if none fits here."""
     for component in info.components:
         best = here.selections[component.name].best
         if graphs is DrawnGraphs.CHOSEN:
@@ -211,27 +220,31 @@ def _planned(
 
 
 def _sizes(session: InferenceSession, wishes: ReportWishes) -> dict[str, int]:
-    """What the figures in bytes are for: the wished sizes of the inputs' dimensions, else 1."""
+    """Return the sizes for figures in bytes: the wished sizes of the inputs' dimensions, else 1."""
     names = (size for value in session.get_declared_inputs() for size in value.shape)
     return {name: wishes.sizes.get(name, 1) for name in names if isinstance(name, str)}
 
 
 def _verify_sizes(wishes: ReportWishes, models: Sequence[PlannedModel]) -> None:
     """Raise UsageError for the size of a dimension that no planned model has."""
-    known = {name: None for model in models for name in model.sizes}
+    dimensions = {name: None for model in models for name in model.sizes}
     for name in wishes.sizes:
-        if name not in known:
-            there = f"they have {', '.join(map(quoted, known))}" if known else "they have none"
+        if name not in dimensions:
+            available = (
+                f"they have {', '.join(map(quoted, dimensions))}"
+                if dimensions
+                else "they have none"
+            )
             raise UsageError(
                 f"no planned model has the symbolic dimension {quoted(name)}"
-                f"{did_you_mean(name, known)}; {there}"
+                f"{did_you_mean(name, dimensions)}; {available}"
             )
 
 
 def _plan(session: InferenceSession, sizes: Mapping[str, int]) -> SessionPlan:
     try:
         return session.get_plan(sizes)
-    except OrtpkgError:  # a child process that plans may end
+    except OrtpkgError:  # a child process that plans may crash
         session.close()
         raise
 
@@ -243,7 +256,7 @@ def _session(
     trust: bool,
     sess_options: SessionOptions | None,
 ) -> tuple[InferenceSession, str]:
-    """The session whose plan is drawn, and whose plan that is, in words."""
+    """Return the session whose plan is drawn, and a text on what it runs on."""
     if wishes.eps:
         names = ", ".join(wishes.eps)
         return _session_among(
@@ -256,7 +269,7 @@ def _session(
         )
     try:
         return variant.create_session(sess_options, backend="embedded"), "the embedded engine"
-    except NoSuitableVariantError:  # made for another backend: compiled for an EP, for one
+    except NoSuitableVariantError:  # made for another backend, e.g. compiled for an EP
         return variant.create_session(sess_options, allow_fallback=True), "what ortpkg run takes"
 
 
@@ -267,7 +280,7 @@ def _session_among(
     trust: bool,
     sess_options: SessionOptions | None,
 ) -> InferenceSession:
-    # With the engine, and only where somebody names execution providers.
+    # Imports the engine: only if execution providers are named.
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.trust.context_trust import context_gate
 

@@ -1,4 +1,4 @@
-"""``ortpkg.verify``, ``ortpkg.record_digests``: whether bytes are as digests.json records."""
+"""``ortpkg.verify``, ``ortpkg.record_digests``: compare files with digests.json, or record them."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ def verify(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Re-hashes every file of a package and names each that is not as recorded.
+    """Hash every file of a package again and report each that is not as recorded.
 
-    Every file is read, whatever an earlier look at it found. It finds damage, not tampering:
-    whoever changes a file can change its digest too.
+    Every file is read, whatever an earlier check found. This finds damage, not tampering: whoever
+    changes a file can change its digest too.
 
     Args:
-        root: the package's directory, or a packed package.
+        root: directory of the package, or a packed package.
         repair_from: another copy, a directory or a packed file, to take damaged and missing files
             from. Only files whose bytes have the recorded digest are taken, so it needs no trust.
         progress: called with (file, bytes done, bytes in all) from the hashing threads, one at a
             time.
-        notify: told when a repair has to wait for another command.
-        operations: how a repair changes the disk.
+        notify: called with a text when a repair has to wait for another command.
+        operations: operations by which a repair changes the disk.
 
     Returns:
         A frozen report; ``is_intact``, ``differences``, ``exit_code``. A difference is no error.
 
     Raises:
         PackageNotFoundError: there is no package at ``root``.
-        UsageError: it is a bare model, which has no digests, or a repair is to change a packed
-            package.
+        UsageError: it is a bare model, which has no digests, or a repair would have to change a
+            packed package.
         AuthoringError, PackageBusyError: a repair cannot write the package, or does not get its
             turn.
-        ArchiveError: ``root`` or ``repair_from`` is a file, but no sound archive.
+        ArchiveError: ``root`` or ``repair_from`` is a file, but not a sound archive.
     """
     path = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     if kind_of(path) is not NamedKind.PACKAGE:
@@ -91,7 +91,7 @@ def record_digests(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Write digests.json anew, for the files as they are now: after documents were edited by hand.
+    """Write digests.json for the files as they are now, after documents were edited by hand.
 
     It records whatever is there as right. Damage that nobody has noticed is never found again, so
     verify first, and record only what you changed yourself.

@@ -1,6 +1,6 @@
-"""``ortpkg bench``: measures the variants of a package that can run here.
+"""``ortpkg bench``: measure the variants of a package that can run here.
 
-Which variants, on what inputs; each is measured by :mod:`ortpkg.measuring`.
+It chooses variants and inputs; :mod:`ortpkg.measuring` measures each.
 
 Only this folder may import: ``candidates``, ``pipeline_recording``; other folders may import the
 rest.

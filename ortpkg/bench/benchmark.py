@@ -32,17 +32,17 @@ _MEMORY_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchReport:
-    """What a benchmark found.
+    """Results of a benchmark.
 
     Attributes:
-        package_name: of what.
-        results: one per candidate, best first: accurate ones by their median, then the others.
-        workloads: component → where its inputs and expected outputs come from.
-        plan: how much was measured, with how many threads.
-        notes: what could not be done, a sentence each.
-        was_interrupted: Ctrl-C ended it; the results are of what was done by then.
-        is_recorded: whether selections can use the measurements from now on.
-        quarantined: what was put into quarantine.
+        package_name: name of the package.
+        results: one per candidate, the best first: accurate ones by their median, then the others.
+        workloads: component → origin of its inputs and expected outputs.
+        plan: amount of measuring, and number of threads.
+        notes: sentences on what could not be done.
+        was_interrupted: True if Ctrl-C ended it; the results are those until then.
+        is_recorded: True if selections can use the measurements from now on.
+        quarantined: entries that were added to the quarantine.
     """
 
     package_name: str
@@ -57,15 +57,15 @@ class BenchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchWishes:
-    """What to measure; None stands for all.
+    """Choice of what to measure; None stands for all.
 
     Attributes:
         component, variant, ep, device, backend: filters as in :meth:`ModelPackage.select`, and by
             backend.
-        sizes: dimension → size, for inputs that are made up.
-        trust: accept options of the package that can reach beyond it.
-        threads: for every backend; None: as many as this process may use CPUs.
-        record: keep measurements and quarantine.
+        sizes: dimension → size, for random inputs.
+        trust: True to accept options of the package that can reach beyond it.
+        threads: threads of every backend; None: as many as this process may use CPUs.
+        record: True to record measurements and quarantine.
     """
 
     component: str | None = None
@@ -94,20 +94,23 @@ def bench(
 ) -> BenchReport:
     """Measure each variant on each EP device that can run it, each in a child process of its own.
 
-    Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told.
-    Failures (a crash, a hang, an error, wrong outputs) are results, not exceptions, and put the
-    variant into quarantine there; passing a limit that is narrower than the default does not.
+    Only one benchmark of a user runs at a time; another one waits, and calls ``on_note``. Failures
+    (a crash, a hang, an error, wrong outputs) are results, not exceptions, and put the variant into
+    quarantine on that device; exceeding a limit that is narrower than the default does not.
 
-    Raises what selecting raises for wrong names, and PackageFormatError or UsageError for samples
-    that cannot be used.
+    Raises:
+        PackageFormatError, UsageError: samples that cannot be used.
+        OrtpkgError: as selecting, for wrong names.
     """
     plan = _on_this_machine(plan, wishes)
     names = (
-        [wishes.component] if wishes.component else [each.name for each in package.component_models]
+        [wishes.component]
+        if wishes.component
+        else [model.name for model in package.component_models]
     )
     components = [package.component(name) for name in names]
     offer = this_machine(ep=wishes.ep, named=_named_eps(components))
-    asked = SelectionWishes(variant=wishes.variant, ep=wishes.ep, device=wishes.device)
+    selection_wishes = SelectionWishes(variant=wishes.variant, ep=wishes.ep, device=wishes.device)
     notes = list(offer.notes)
     candidates: list[BenchCandidate] = []
     workloads: dict[str, Workload] = {}
@@ -115,11 +118,11 @@ def bench(
         notes += [problem] if problem else []
         recorded = recordings(package.info, plan, notes, trust=wishes.trust, sizes=wishes.sizes)
         for component in components:
-            own = candidates_of(
-                package, component, asked, backend=wishes.backend, trust=wishes.trust
+            component_candidates = candidates_of(
+                package, component, selection_wishes, backend=wishes.backend, trust=wishes.trust
             )
-            candidates += own
-            runnable = [each for each in own if not each.obstacle]
+            candidates += component_candidates
+            runnable = [candidate for candidate in component_candidates if not candidate.obstacle]
             if runnable:
                 workload = recorded.get(component.name) or component_workload(
                     package.info, component.name, runnable, sizes=wishes.sizes
@@ -140,7 +143,7 @@ def bench(
 
 
 def _on_this_machine(plan: Plan, wishes: BenchWishes) -> Plan:
-    """The plan with threads and memory of this machine, where nobody says otherwise."""
+    """Return the plan with this machine's threads and memory, unless they are given."""
     generous_nbytes = int(machine_memory_nbytes() * _MEMORY_SHARE)
     return replace(
         plan,
@@ -153,11 +156,11 @@ def _on_this_machine(plan: Plan, wishes: BenchWishes) -> Plan:
 def measurements_of(
     results: Iterable[CandidateResult], offer: MachineOffer
 ) -> tuple[Measurement, ...]:
-    """What selection takes of the results: of those that were measured."""
+    """Return the results that were measured, in the form for selection."""
     return tuple(
-        _measurement(each, offer)
-        for each in results
-        if each.outcome is Outcome.MEASURED and each.times
+        _measurement(result, offer)
+        for result in results
+        if result.outcome is Outcome.MEASURED and result.times
     )
 
 
@@ -172,7 +175,10 @@ def _with_reference(
     plan: Plan,
     notes: list[str],
 ) -> Workload:
-    """The workload with outputs to compare with: expected ones, else the embedded engine's."""
+    """Return the workload with outputs to compare with.
+
+    They are the expected ones, or else the embedded engine's.
+    """
     if workload.expected:
         return workload
     reference = embedded_candidate(candidates, offer)
@@ -196,7 +202,7 @@ def _with_reference(
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Order results: usable ones by their median, inaccurate ones, those not measured."""
+    """Return a sort key: usable results by their median, inaccurate ones, unmeasured ones."""
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s
     if result.times:
@@ -210,8 +216,8 @@ def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
     place = place_of(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
-    found = result.distance
-    is_finite = found is not None and found.max_abs_error != float("inf")
+    distance = result.distance
+    is_finite = distance is not None and distance.max_abs_error != float("inf")
     return Measurement(
         component_name=place.component_name,
         variant_name=place.variant_name,
@@ -224,9 +230,9 @@ def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
         cold_start_s=result.cold_start_s,
         first_run_s=result.first_run_s,
         peak_memory_nbytes=result.peak_memory_nbytes,
-        max_abs_error=found.max_abs_error if found is not None and is_finite else None,
-        cosine=found.cosine if found is not None else None,
-        is_accurate=found.is_within if found is not None else None,
+        max_abs_error=distance.max_abs_error if distance is not None and is_finite else None,
+        cosine=distance.cosine if distance is not None else None,
+        is_accurate=distance.is_within if distance is not None else None,
         lowest_s=result.times.lowest_s,
         highest_s=result.times.highest_s,
         batch_times=result.batch_times,
@@ -248,7 +254,7 @@ def _recorded(
     wishes: BenchWishes,
     notes: list[str],
 ) -> BenchReport:
-    """Keep what may be kept, and say what may not."""
+    """Record what may be recorded, and add notes about the rest."""
     if not wishes.record:
         return replace(report, notes=tuple(dict.fromkeys(notes)), quarantined=())
     problem = write_quarantine(package.info, report.quarantined)
@@ -272,18 +278,18 @@ def _recorded(
 
 @contextlib.contextmanager
 def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
-    """Hold the user's lock for benchmarks; yield why that cannot be done, "" where it is held."""
+    """Hold the user's lock for benchmarks; yield a reason if that fails, else ""."""
     path = bench_lock_path()
 
     def tell(waited_s: float) -> None:
         if waited_s == 0:
             on_note("waiting for another benchmark to end: two at a time would measure each other")
 
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         problem = ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            held.enter_context(hold_lock(path, timeout_s=math.inf, while_waiting=tell))
+            stack.enter_context(hold_lock(path, timeout_s=math.inf, while_waiting=tell))
         except OSError as error:
             problem = (
                 f"other benchmarks are not kept off: {quoted(path)} cannot be locked ({error})"
@@ -293,8 +299,8 @@ def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
 
 def _named_eps(components: Iterable[ComponentInfo]) -> set[str]:
     return {
-        each.constraints.ep
+        variant.constraints.ep
         for component in components
-        for each in component.variants
-        if each.constraints.ep
+        for variant in component.variants
+        if variant.constraints.ep
     }

@@ -1,4 +1,4 @@
-"""Which variants of a component are measured, and where."""
+"""Choose the variants of a component that are measured, and their EP devices."""
 
 from __future__ import annotations
 
@@ -13,30 +13,32 @@ from ortpkg.selection.verdict import ReasonCode, Verdict
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.package_verification import PackageVerifier
 
-#: Listed with why they are not measured.
+#: Codes of variants that are listed with a reason, but not measured.
 _LISTED = (QUARANTINED, ReasonCode.NEEDS_TRUST)
 
 
 def candidates_of(
     package: ModelPackage,
     component: ComponentInfo,
-    asked: SelectionWishes,
+    wishes: SelectionWishes,
     *,
     backend: str | None,
     trust: bool,
 ) -> list[BenchCandidate]:
-    """Every variant on every EP device where selection calls it eligible, and quarantined ones.
+    """Return every variant on every EP device for which selection calls it eligible.
 
-    What is in quarantine is listed and not measured.
+    Quarantined ones are listed and not measured. With ``backend``, only candidates on it.
 
-    Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
+    Raises:
+        NoSuitableVariantError: there are none.
+        UsageError: there are none on ``backend``.
     """
-    selection = package.select(component.name, asked)
+    selection = package.select(component.name, wishes)
     verdicts = [
         verdict for verdict in selection.verdicts if verdict.is_eligible or verdict.code in _LISTED
     ]
     if not verdicts:
-        package.best_variant(component.name, asked)  # raises, with every reason
+        package.best_variant(component.name, wishes)  # raises, with every reason
     chosen = [verdict for verdict in verdicts if backend in {None, _backend(verdict)}]
     if not chosen:
         verify_installed((), backend, ())
@@ -60,9 +62,9 @@ def _backend(verdict: Verdict) -> str:
 
 
 def _damage(package: PackageInfo, variant: VariantInfo) -> str:
-    """Why the variant's files must not be loaded.
+    """Return why the variant's files must not be loaded.
 
-    "" where they are as digests.json says, or there is none.
+    "" if they match digests.json, or it has none.
     """
     try:
         PackageVerifier(package).verify_variant(variant)

@@ -1,7 +1,7 @@
-"""Records what a pipeline's components are fed and give, to measure each by itself.
+"""Record the inputs and outputs of a pipeline's components, to measure each by itself.
 
 The child's side runs the pipeline once or a few times with a session per component, on the embedded
-engine where that can run it.
+engine if that can run it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import PipelineSession
 from ortpkg.session.provider_list import EMBEDDED
 
-#: What is kept of each component; a decoder runs hundreds of times.
+#: Most runs that are kept of each component; a decoder runs hundreds of times.
 _MOST_RUNS = 16
 _MOST_PIPELINE_RUNS = 4
 
@@ -29,8 +29,12 @@ _MOST_PIPELINE_RUNS = 4
 def recordings(
     info: PackageInfo, plan: Plan, notes: list[str], *, trust: bool, sizes: Mapping[str, int]
 ) -> dict[str, Workload]:
-    """For a pipeline: what its components without samples of their own are fed and give in it."""
-    without = [each.name for each in info.components if not component_samples(info, each.name)]
+    """Return the recorded inputs and outputs of a pipeline's components that have no samples."""
+    without = [
+        component.name
+        for component in info.components
+        if not component_samples(info, component.name)
+    ]
     if not info.is_pipeline or not without:
         return {}
     with tempfile.TemporaryDirectory(prefix="ortpkg-bench-") as folder:
@@ -68,7 +72,7 @@ def recordings(
 
 
 class RecordingSession:
-    """A component's session that keeps the first runs."""
+    """A component's session that keeps its first runs."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -90,7 +94,7 @@ class RecordingSession:
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Any]:
-        """As the session's own; the first runs are kept."""
+        """Run the session, and keep the first runs."""
         results: list[Any] = self._session.run(output_names, input_feed, run_options)
         if len(self.feeds) < _MOST_RUNS:
             names = output_names or [declared.name for declared in self._session.get_outputs()]
@@ -100,12 +104,13 @@ class RecordingSession:
 
 
 def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Run the pipeline at ``root``.
+    """Run the pipeline at ``root`` and write the feeds and outputs of its components.
 
-    Writes feeds and outputs of component n to ``folder``/n.feeds and n.outputs.
+    Those of component n are written to ``folder``/n.feeds and n.outputs.
 
-    Returns JSON: where the pipeline's own inputs come from, and, in the pipeline's order, each
-    component that ran with the variant and backend that it ran on.
+    Returns:
+        JSON: the origin of the pipeline's inputs, and, in the pipeline's order, each component that
+            ran with its variant and backend.
     """
     package = ModelPackage(root, trust=trust)
     variants = package.best_variants()
@@ -137,9 +142,9 @@ def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> 
 
 
 def _backend(variant: Any) -> str:
-    """The embedded engine where the variant can run there: it is the reference.
+    """Return the embedded engine, which is the reference, if the variant can run there.
 
-    Where it cannot, "auto", the best backend that there is.
+    Otherwise return "auto", the best available backend.
     """
     on_embedded = (
         verdict.ep_device is not None and verdict.ep_device.backend == EMBEDDED

@@ -1,6 +1,6 @@
-"""How a selection of a package comes about on a machine: what is asked, of whom, in which order.
+"""Make a selection from a package on a machine: the steps and their order.
 
-``package_selection`` has the steps; ``measured_costs`` tells what was measured to sessions that
+``package_selection`` has the steps; ``measured_costs`` passes measurements to sessions that
 partition by cost.
 
 Only this folder may import: ``model_operators``, which reads what models need; other folders may

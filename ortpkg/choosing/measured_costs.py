@@ -1,4 +1,4 @@
-"""What ``ortpkg bench`` measured, as costs for a session that partitions by cost."""
+"""Measurements of ``ortpkg bench`` as costs for a session that partitions by cost."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _EMBEDDED = "embedded"
 def state_measured_costs(
     options: SessionOptions, package: PackageInfo, variant: VariantInfo, ep_device: EpDevice
 ) -> None:
-    """Add to ``options`` how long the variant takes on ``ep_device`` and on the embedded CPU.
+    """Add the times of a variant on ``ep_device`` and on the embedded CPU to ``options``.
 
-    Nothing where cost does not decide, where the caller states costs, and where nothing was
-    measured, or not as this machine is now.
+    Does nothing if cost does not decide, if the caller states costs, or if there are no valid
+    measurements.
     """
     entries = options.config_entries
     if (
@@ -40,14 +40,15 @@ def state_measured_costs(
     records = records_of(package, offer, machine)
     if records is None or records.stale_reason:
         return
-    asked = (ep_device.ep_name, ep_device.backend, device_key(ep_device, offer.ep_devices))
+    wanted = (ep_device.ep_name, ep_device.backend, device_key(ep_device, offer.ep_devices))
     measured = {
-        each.ep_name: {"model_s": each.p50_s}
-        for each in records.measurements
-        if (each.component_name, each.variant_name) == (variant.component_name, variant.name)
+        measurement.ep_name: {"model_s": measurement.p50_s}
+        for measurement in records.measurements
+        if (measurement.component_name, measurement.variant_name)
+        == (variant.component_name, variant.name)
         and (
-            (each.ep_name, each.backend, each.device) == asked
-            or (each.ep_name, each.backend) == (CPU_EP, _EMBEDDED)
+            (measurement.ep_name, measurement.backend, measurement.device) == wanted
+            or (measurement.ep_name, measurement.backend) == (CPU_EP, _EMBEDDED)
         )
     }
     if measured:

@@ -1,7 +1,6 @@
-"""What variants' models need that not everybody has, read from their files on demand.
+"""Unusual operators that variants' models need, read from their files on demand.
 
-What took a long walk over all nodes is remembered, per user, by what the file system says of the
-file.
+The result of a long walk over all nodes is stored, per user, under the file's stamp.
 """
 
 from __future__ import annotations
@@ -23,20 +22,23 @@ from ortpkg.storage.file_stamp import FileStamp
 
 _KIND = "model_operators"
 _MOST_KEPT = 500
-#: A walk that takes less time, as one over a small file does, is no dearer than to look for what is
-#: remembered of it. What walks is loaded for the first one, which counts.
+#: Least seconds of a walk whose result is stored: a lookup takes as long as a short walk. The first
+#: walk of a process includes loading its module.
 _LEAST_WORTH_S = 0.002
 _LEAST_NBYTES = 1 << 14
 
 
 class ModelNeeds:
-    """What the models of one selection need; each is asked once."""
+    """Needs of the models of one selection; each is determined once."""
 
     def __init__(self) -> None:
         self._found: dict[Path, ModelOperators | None] = {}
 
     def of_variant(self, variant: VariantInfo) -> ModelOperators | None:
-        """None where nobody can tell: a set of files, or a model that is not here or unreadable."""
+        """Return the needs of a variant.
+
+        None if unknown: a set of files, or a missing or unreadable model.
+        """
         path = variant.model_path
         if path is None:
             return None
@@ -46,12 +48,12 @@ class ModelNeeds:
 
 
 def operator_evidence(offer: MachineOffer) -> OperatorEvidence:
-    """Tell a selection on ``offer`` what models need, and what EP devices have of it."""
+    """Return the needs of models, and the operators of EP devices, for a selection on ``offer``."""
     return OperatorEvidence(needs=ModelNeeds().of_variant, support=offer.operator_support)
 
 
 def read_model_operators(path: Path) -> ModelOperators | None:
-    """What the model at ``path`` needs, from memory where the file is as it was."""
+    """Return the needs of the model at ``path``, from the fact cache if the file is unchanged."""
     try:
         stamp = FileStamp.of(path.stat())
     except (OSError, ValueError):
@@ -64,14 +66,14 @@ def read_model_operators(path: Path) -> ModelOperators | None:
     if remembered is not None:
         return remembered
     start_s = time.perf_counter()
-    found = _scanned(path)
-    if found is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
-        write_fact(_KIND, key, found._asdict(), keep=_MOST_KEPT)
-    return found
+    needs = _scanned(path)
+    if needs is not None and is_settled and time.perf_counter() - start_s >= _LEAST_WORTH_S:
+        write_fact(_KIND, key, needs._asdict(), keep=_MOST_KEPT)
+    return needs
 
 
 def _scanned(path: Path) -> ModelOperators | None:
-    from ortpkg.graph.operator_scan import scan_model_file  # only where nothing is remembered
+    from ortpkg.graph.operator_scan import scan_model_file  # imported only if nothing is stored
 
     return scan_model_file(path, limits=ModelLimits())
 
@@ -87,7 +89,7 @@ def _from_json(stored: object) -> ModelOperators | None:
         }:
             return ModelOperators(
                 operators=tuple(read_operators(operators)),
-                context_sources=tuple(each for each in sources if isinstance(each, str)),
+                context_sources=tuple(source for source in sources if isinstance(source, str)),
                 undefined=tuple(_read_onnx_operators(undefined)),
                 deprecated=tuple(_read_onnx_operators(deprecated)),
                 opset=opset,
@@ -96,7 +98,7 @@ def _from_json(stored: object) -> ModelOperators | None:
 
 
 def _read_onnx_operators(stored: list[object]) -> Iterator[OnnxOperator]:
-    for each in stored:
-        match each:
+    for entry in stored:
+        match entry:
             case [str(domain), str(name), int() | None as opset]:
                 yield OnnxOperator(domain, name, opset)

@@ -1,12 +1,12 @@
-"""The policy pipeline of pull request 27786: its steps, in their order.
+"""The policy pipeline of pull request 27786, with its steps in order.
 
-1. order devices: ``selection.ranking.order_devices``;
-2. select EP devices, and the variant with them: ``selection.selector.select_ep_devices``;
-3. log the decision: ``selection.decision_log.log_decision``;
-4. create execution providers: ``session.provider_list.create_execution_providers``;
-5. register them: ``session.provider_list.register_execution_providers``.
+1. order devices: ``selection.ranking.order_devices``; 2. select EP devices, and the variant with
+them: ``selection.selector.select_ep_devices``; 3. log the decision:
+``selection.decision_log.log_decision``; 4. create execution providers:
+``session.provider_list.create_execution_providers``; 5. register them:
+``session.provider_list.register_execution_providers``.
 
-A selection goes as far as step 3; a session on what was selected is steps 4 and 5.
+A selection ends with step 3; a session on the selected variant takes steps 4 and 5.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
     from ortpkg.trust.publisher_trust import PublisherTrust
 
-#: What a selection warns of where there is no digests.json.
+#: Warning of a selection from a package without digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
-#: As a profile's name: no profile, but this machine.
+#: Name of a profile that stands for this machine.
 THIS_MACHINE = "this-machine"
-#: (root, identity of the offer) → that offer, which keeps its identity, and what is recorded.
+#: (root, identity of the offer) → the offer, kept alive for its identity, and the records.
 _KeptRecords: TypeAlias = "dict[tuple[Path, int], tuple[MachineOffer, SelectionRecords | None]]"
 _kept_records: ContextVar[_KeptRecords | None] = ContextVar("_kept_records", default=None)
 
@@ -72,14 +72,14 @@ def select_component(
 ) -> Selection:
     """Select a variant of ``component``, and log the decision.
 
-    The component may have been narrowed to some of its variants. What is raised: see
+    The component may have been narrowed to some of its variants. For errors see
     :meth:`~ortpkg.ModelPackage.select`.
 
     Args:
-        package, component, wishes: what to select of, and by.
-        canary_failures: what was tried just now and failed.
-        trust: native code of the package may run, whoever made it.
-        publisher: what its publisher may ship; left out, the package's own signatures say so.
+        package, component, wishes: what to select from, and the criteria.
+        canary_failures: variants that just failed a try.
+        trust: True if native code of the package may run, whoever made it.
+        publisher: returns what the publisher may ship; None to use the package's own signatures.
     """
     verify_wishes(wishes)
     policy = policy_named(wishes.policy)
@@ -121,7 +121,7 @@ def _select_as_release(
     offer: MachineOffer,
     machine: str,
 ) -> Selection:
-    # The rules of releases are needed only where somebody asks for them.
+    # The rules of releases are imported only on demand.
     from ortpkg.releases.release_selector import select_as_release
     from ortpkg.releases.release_view import release_view
 
@@ -140,7 +140,7 @@ def _select_as_release(
         policy=policy,
         hardware=offer.hardware,
         compatibility=offer.rating_of_release,
-        eps=[name.strip() for each in wished_eps(wishes.ep) for name in each.split(",")],
+        eps=[name.strip() for names in wished_eps(wishes.ep) for name in names.split(",")],
         constraints=view.constraints,
         refusal=view.refusal,
         notes=(*offer.notes, *_verification_notes(package)),
@@ -155,9 +155,12 @@ def select_here(
     *,
     trust: bool = False,
 ) -> Selection:
-    """Where the variant, selected for another machine with these options, would run on this one.
+    """Return the selection on this machine for a variant that was chosen for another one.
 
-    Raises NoSuitableVariantError, with every reason, where it cannot.
+    ``provider_options`` are those of the other selection.
+
+    Raises:
+        NoSuitableVariantError: it cannot run here; the message has every reason.
     """
     component = package.component(variant.component_name)
     assert component is not None
@@ -202,7 +205,9 @@ def _refusals(
         return lambda _variant: ""
 
     def of_variant(variant: VariantInfo) -> str:
-        from ortpkg.trust.context_verdict import ContextVerdicts  # only where some are compiled
+        from ortpkg.trust.context_verdict import (
+            ContextVerdicts,
+        )  # imported only if some are compiled
 
         return ContextVerdicts(package, publisher).why_refused(variant)
 
@@ -217,42 +222,48 @@ def _verification_notes(package: PackageInfo) -> tuple[str, ...]:
 def offer_for(
     component: ComponentInfo, wishes: SelectionWishes = ANY_VARIANT
 ) -> tuple[MachineOffer, str]:
-    """What a machine offers, and the machine's name: that of a profile, "" for this one.
+    """Return the offer of a machine, and the machine's name: that of a profile, "" for this one.
 
-    This machine is asked with every EP in mind that the component or the caller names, and for its
-    GPUs' free memory where a variant needs much of one.
+    This machine is asked for every EP that the component or the caller names, and for its GPUs'
+    free memory if a variant needs much of one.
 
-    Raises ProfileError for what is no profile.
+    Raises:
+        ProfileError: not a profile.
     """
-    stated = (group.constraints.ep for group in alike(component.variants))
-    named = {*wished_eps(wishes.ep), *(ep for ep in stated if ep)}
+    constrained_eps = (group.constraints.ep for group in alike(component.variants))
+    named = {*wished_eps(wishes.ep), *(ep for ep in constrained_eps if ep)}
     profile = wishes.profile
     if profile is not None and profile != THIS_MACHINE:
-        from ortpkg.devices.profiles import MachineProfile, read_profile  # only for another machine
+        from ortpkg.devices.profiles import (
+            MachineProfile,
+            read_profile,
+        )  # imported only for another machine
 
         if not isinstance(profile, (str, os.PathLike, MachineProfile)):
             raise ProfileError(
                 f"a profile is a name, a file or a MachineProfile, not {quoted(profile)}",
                 file=str(profile),
             )
-        found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
-        return offer_of_profile(found, named=named), found.name
+        machine_profile = profile if isinstance(profile, MachineProfile) else read_profile(profile)
+        return offer_of_profile(machine_profile, named=named), machine_profile.name
     offer = this_machine(named=named)
     if wishes.ep or wishes.backend != "auto":
-        from ortpkg.providers.missing_libraries import verify_installed  # only where one is named
+        from ortpkg.providers.missing_libraries import (
+            verify_installed,
+        )  # imported only if one is named
 
         verify_installed(wished_eps(wishes.ep), wishes.backend, offer.ep_devices)
     silent = _devices_to_ask(component, offer.hardware, wishes)
     if not silent:
         return offer, ""
-    asked = discover_ep_devices(with_free_memory(offer.machine), named=named)
-    return asked._replace(asked_memory=silent), ""
+    offer_with_memory = discover_ep_devices(with_free_memory(offer.machine), named=named)
+    return offer_with_memory._replace(asked_memory=silent), ""
 
 
 def _devices_to_ask(
     component: ComponentInfo, hardware: Iterable[HardwareDevice], wishes: SelectionWishes
 ) -> tuple[HardwareDevice, ...]:
-    """GPUs of unknown free memory, if a variant needs much of it; to ask them takes time."""
+    """Return GPUs of unknown free memory, if a variant needs much of it; asking them takes time."""
     silent = [
         device
         for device in hardware
@@ -269,7 +280,7 @@ def _devices_to_ask(
 
 @contextlib.contextmanager
 def records_read_once() -> Iterator[None]:
-    """Have what is recorded of a package read once in the block, however many components it has."""
+    """Read the records of a package only once in the block, however many components it has."""
     token = _kept_records.set({})
     try:
         yield
@@ -283,33 +294,33 @@ def records_of(
     machine: str,
     canary_failures: Sequence[CanaryFailure] = (),
 ) -> SelectionRecords | None:
-    """What was measured and what failed on this machine.
+    """Return the records of a package on this machine.
 
-    None where another machine is asked about, and where nothing is recorded.
+    None for another machine, and if nothing is recorded.
     """
     if machine:
         return None
-    found = None
+    records = None
     if has_records():
-        found = _kept_records_of(package, offer)
+        records = _kept_records_of(package, offer)
     if not canary_failures:
-        return found
+        return records
     from ortpkg.selection.measurements import SelectionRecords  # as above
 
-    return replace(found or SelectionRecords(), canary_failures=tuple(canary_failures))
+    return replace(records or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 
 def _kept_records_of(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
-    # hashing and JSON, only where there is something
+    # imports hashing and JSON: only if there are records
     from ortpkg.measuring.record_store import load_records
 
-    kept = _kept_records.get()
-    if kept is None:
+    cache = _kept_records.get()
+    if cache is None:
         return load_records(package, offer)
-    place = package.root, id(offer)
-    if place not in kept:
-        kept[place] = offer, load_records(package, offer)
-    return kept[place][1]
+    key = package.root, id(offer)
+    if key not in cache:
+        cache[key] = offer, load_records(package, offer)
+    return cache[key][1]
 
 
 def _sizes_for(component: ComponentInfo, wishes: SelectionWishes) -> Mapping[str, int]:
@@ -324,13 +335,16 @@ def _sizes_for(component: ComponentInfo, wishes: SelectionWishes) -> Mapping[str
 
 
 def _nbytes_below(directory: Path) -> int:
-    """Links are not followed; what cannot be read counts as nothing."""
-    found = 0
+    """Return the bytes of all files below a directory.
+
+    Links are not followed, and unreadable files count as empty.
+    """
+    total = 0
     for folder, _, files in os.walk(directory):
         for name in files:
             try:
                 facts = (Path(folder) / name).lstat()
             except OSError:
                 continue
-            found += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
-    return found
+            total += facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    return total

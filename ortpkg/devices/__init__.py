@@ -1,4 +1,4 @@
-"""What hardware a machine has.
+"""Hardware of a machine.
 
 Public are ``probe``, ``read_profile`` and the values that they return.
 

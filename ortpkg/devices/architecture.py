@@ -1,7 +1,7 @@
 """CPU microarchitectures: this machine's (by archspec), and which of them run whose code.
 
-archspec is asked for the running machine only; its import takes as long as the rest of a probe, so
-that its answer is kept in the fact cache, keyed by what it depends on.
+archspec is asked for the running machine only. Its import takes as long as the rest of a probe, so
+the answer is stored in the fact cache, keyed by what it depends on.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ortpkg.storage.fact_cache import read_fact, write_fact
 
 
 def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
-    """``cpu`` (a CPU of the running machine) with its microarchitecture.
+    """Return ``cpu`` (a CPU of the running machine) with its microarchitecture.
 
-    Unchanged where archspec does not know it.
+    It is unchanged if archspec does not know it.
     """
     key = {
         "name": cpu.name,
@@ -38,25 +38,23 @@ def with_host_architecture(cpu: HardwareDevice) -> HardwareDevice:
 
 @cache
 def host_architecture() -> str:
-    """The microarchitecture of this machine's CPU.
+    """Return the microarchitecture of this machine's CPU.
 
-    The family ("x86_64") where archspec does not know it.
+    It is the family ("x86_64") if archspec does not know the CPU.
     """
     return _ask_archspec() or platform.machine().lower()
 
 
 def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
-    """Whether a device of one architecture runs what was made for ``wanted``.
+    """Return True if a device of one architecture runs code for ``wanted``; None if unknown.
 
-    None where their relation is unknown.
-
-    Equal names always do (case does not matter); for CPUs archspec's partial order decides, in
-    which a microarchitecture runs whatever its ancestors run.
+    Equal names match (case does not matter). For CPUs archspec's partial order decides, in which a
+    microarchitecture runs whatever its ancestors run.
     """
     device, constraint = device_architecture.lower(), wanted.lower()
     if device == constraint:
         return True
-    from archspec.cpu import TARGETS  # 20 ms; only where an architecture is to be checked
+    from archspec.cpu import TARGETS  # takes 20 ms; imported only to check an architecture
 
     if device not in TARGETS or constraint not in TARGETS:
         return None
@@ -64,9 +62,9 @@ def runs_code_for(device_architecture: str, wanted: str) -> bool | None:
 
 
 def architecture_distance(device_architecture: str, wanted: str) -> int | None:
-    """How many generations ``wanted`` is behind the device's own architecture; 0 for the same.
+    """Return the number of generations by which ``wanted`` is older than the device's architecture.
 
-    None where the device does not run it, or where that is unknown.
+    0 for the same one; None if the device does not run it, or if that is unknown.
     """
     device, constraint = device_architecture.lower(), wanted.lower()
     if device == constraint:
@@ -80,8 +78,8 @@ def architecture_distance(device_architecture: str, wanted: str) -> int | None:
 
 def _ask_archspec() -> str | None:
     try:
-        import archspec.cpu  # 20 ms; only where the cache does not know
+        import archspec.cpu  # takes 20 ms; imported only if the cache has no answer
 
         return str(archspec.cpu.host().name)
-    except Exception:  # noqa: BLE001 - archspec runs foreign tools on some systems; no answer is an answer here
+    except Exception:  # noqa: BLE001 - archspec runs foreign tools on some systems; failing means unknown
         return None

@@ -1,6 +1,6 @@
-"""Hardware devices, and what an execution provider says about them.
+"""Hardware devices, and execution providers' offers to use them.
 
-These are frozen values; nothing here asks a device or reads a file. The words are ONNX Runtime's:
+These are frozen values; nothing here asks a device or reads a file. The terms are ONNX Runtime's:
 an OrtHardwareDevice is a piece of hardware, an OrtEpDevice is an execution provider's offer to use
 one (``onnxruntime_c_api.h``).
 """
@@ -27,20 +27,20 @@ class HardwareDevice:
     """One CPU, GPU or NPU of a machine.
 
     Attributes:
-        type: what it is.
-        name: for people, e.g. "Intel Arc Graphics".
-        vendor: e.g. "Intel"; "" where unknown.
-        vendor_id, device_id: PCI (or ACPI) numbers; 0 where unknown.
-        is_discrete: for GPUs, whether it has memory of its own; None where unknown.
-        memory_nbytes: of the device (of the machine for a CPU); None where unknown.
+        type: kind of device.
+        name: name for people, e.g. "Intel Arc Graphics".
+        vendor: name of the maker, e.g. "Intel"; "" if unknown.
+        vendor_id, device_id: PCI (or ACPI) numbers; 0 if unknown.
+        is_discrete: for GPUs, True if it has memory of its own; None if unknown.
+        memory_nbytes: memory of the device (of the machine for a CPU), in bytes; None if unknown.
         architecture: archspec's microarchitecture name for a CPU, the vendor's architecture name
             otherwise.
         metadata: everything else ("driver", "driver_version", "instruction_sets", ...).
-        source: who says so, e.g. "sysfs", "openvino".
-        free_memory_nbytes: of ``memory_nbytes``, what nobody used when it was asked; None where
+        source: source of the facts, e.g. "sysfs", "openvino".
+        free_memory_nbytes: unused part of ``memory_nbytes`` at the time of the query; None if
             unknown. It changes from one moment to the next, so it is neither compared nor part of a
             fingerprint.
-        fact_sources: an attribute's name, or "metadata.<key>" → who says so, where that is not
+        fact_sources: name of an attribute, or "metadata.<key>" → its source, if that is not
             ``source``; not compared.
     """
 
@@ -63,7 +63,10 @@ class HardwareDevice:
         return "is_virtual" in self.metadata
 
     def source_of(self, fact: str) -> str:
-        """Who says it: an attribute ("memory_nbytes") or entry ("metadata.driver_version")."""
+        """Return the source of an attribute or of a metadata entry.
+
+        ``fact``: "memory_nbytes", for example, or "metadata.driver_version".
+        """
         return self.fact_sources.get(fact, self.source)
 
 
@@ -73,12 +76,13 @@ class EpDevice:
 
     Attributes:
         ep_name: ONNX Runtime's name ("OpenVINOExecutionProvider").
-        ep_vendor: who made the EP.
-        device: the hardware; None where the EP reports no devices (provider-bridge EPs), then
-            device rules are skipped.
+        ep_vendor: maker of the EP.
+        device: the hardware; None if the EP reports no devices (provider-bridge EPs), then device
+            rules are skipped.
         ep_version: version of the EP's library.
-        backend: what runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's name.
-        ep_metadata, ep_options: as the EP reports them.
+        backend: implementation of the EP: "embedded", "openvino", "onnxruntime", or a plug-in's
+            name.
+        ep_metadata, ep_options: metadata and options that the EP reports.
     """
 
     ep_name: str
@@ -91,7 +95,7 @@ class EpDevice:
 
 
 def hardware_label(device: HardwareDevice) -> str:
-    """For people, e.g. "GPU (NVIDIA H200)"; the type alone where the name is unknown.
+    """Return a text for people, e.g. "GPU (NVIDIA H200)"; only the type if the name is unknown.
 
     Names come from hardware and drivers, so they are escaped.
     """

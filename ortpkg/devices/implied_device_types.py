@@ -1,13 +1,13 @@
-"""Kinds and vendors of devices that the name alone of an execution provider implies."""
+"""Kinds and vendors of devices that an execution provider's name implies."""
 
 from __future__ import annotations
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import CPU_EP
 
-#: What kind of device a provider is for, where its name alone decides. Used to rank and filter only
-#: where a provider reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML,
-#: WebNN, CoreML) is not listed.
+#: Kind of device that a provider is for, if its name implies it. Used to rank and filter only if a
+#: provider reports no devices; a provider for several kinds (OpenVINO, QNN, DirectML, WebNN,
+#: CoreML) is not listed.
 IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
     "NvTensorRTRTXExecutionProvider": DeviceType.GPU,
     "TensorrtExecutionProvider": DeviceType.GPU,
@@ -26,7 +26,7 @@ IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
     CPU_EP: DeviceType.CPU,
 }
 
-#: Vendor of the devices that a provider runs on, where it is for one vendor's alone.
+#: Vendor of a provider's devices, if it supports only one vendor.
 IMPLIED_VENDORS: dict[str, str] = {
     "NvTensorRTRTXExecutionProvider": "NVIDIA",
     "TensorrtExecutionProvider": "NVIDIA",

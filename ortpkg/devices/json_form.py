@@ -1,4 +1,4 @@
-"""Devices and machines as JSON objects, with the same keys wherever they are printed or stored."""
+"""JSON objects of devices and machines, with the same keys wherever they are printed or stored."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 
 
 def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
-    """``type`` is lower case; a null is "unknown"; PCI numbers are integers, 0 where unknown.
+    """Return the lasting facts of a device, which can be part of a fingerprint.
 
-    Only what stays the same while the machine does, so that it can be part of a fingerprint.
+    ``type`` is lower case; a null is "unknown"; PCI numbers are integers, 0 if unknown.
     """
     return {
         "type": device.type.value,
@@ -28,12 +28,12 @@ def hardware_device_to_json(device: HardwareDevice) -> dict[str, Any]:
 
 
 def hardware_device_from_json(body: Mapping[str, Any]) -> HardwareDevice:
-    """The inverse of :func:`hardware_device_to_json`, for what another process of ours wrote."""
+    """Return the device from another process's :func:`hardware_device_to_json`."""
     return HardwareDevice(**{**body, "type": DeviceType(body["type"])})
 
 
 def known_facts_to_json(device: HardwareDevice) -> dict[str, Any]:
-    """The same with facts of the moment (``free_memory_nbytes``), and who says each."""
+    """Return all facts of a device, with ``free_memory_nbytes`` and the source of each."""
     return {
         **hardware_device_to_json(device),
         "free_memory_nbytes": device.free_memory_nbytes,
@@ -42,7 +42,7 @@ def known_facts_to_json(device: HardwareDevice) -> dict[str, Any]:
 
 
 def ep_device_to_json(ep_device: EpDevice) -> dict[str, Any]:
-    """``device`` is null where the execution provider reports no devices."""
+    """Return an EP device; ``device`` is null if the execution provider reports no devices."""
     return {
         "ep": ep_device.ep_name,
         "ep_vendor": ep_device.ep_vendor,
@@ -55,7 +55,7 @@ def ep_device_to_json(ep_device: EpDevice) -> dict[str, Any]:
 
 
 def ep_device_from_json(body: Mapping[str, Any]) -> EpDevice:
-    """The inverse of :func:`ep_device_to_json`, for what another process of ours wrote."""
+    """Return the EP device from another process's :func:`ep_device_to_json`."""
     return EpDevice(
         ep_name=body["ep"],
         device=None if body["device"] is None else hardware_device_from_json(body["device"]),

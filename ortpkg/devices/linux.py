@@ -1,9 +1,7 @@
-"""What Linux knows about a machine's CPU, GPUs and NPUs, read from sysfs and procfs.
+"""Probe of a Linux machine's CPU, GPUs and NPUs, from sysfs and procfs.
 
-Nothing is executed or loaded.
-
-Every path is under ``root``, so that a test can hand in a tree. What cannot be read is None, never
-an error.
+Nothing is executed or loaded. Every path is under ``root``, so that a test can pass a tree. What
+cannot be read is None, never an error.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ def probe_linux(root: Path) -> Machine:
 
     Takes a few milliseconds; raises nothing.
     """
-    found = probe_pci(root)
+    pci = probe_pci(root)
     gpus, npus, notes = probe_platform(root)
     if not exists(root / "sys/bus"):
         notes.append(
@@ -31,6 +29,6 @@ def probe_linux(root: Path) -> Machine:
     return Machine(
         os="linux",
         os_version=line(root / "proc/sys/kernel/osrelease"),
-        hardware=(probe_cpu(root), *found.gpus, *gpus, *found.npus, *npus),
-        notes=tuple(dict.fromkeys([*found.notes, *notes])),
+        hardware=(probe_cpu(root), *pci.gpus, *gpus, *pci.npus, *npus),
+        notes=tuple(dict.fromkeys([*pci.notes, *notes])),
     )

@@ -1,7 +1,7 @@
-"""The CPU of a Linux machine: /proc for names and memory, sysfs for cores, cgroups for limits.
+"""CPU of a Linux machine: /proc for names and memory, sysfs for cores, cgroups for limits.
 
 Arm CPUs have no name in cpuinfo but numbers of implementer and part (Arm's MIDR_EL1); the names are
-those of Arm's and the vendors' technical reference manuals. The name of the board comes from the
+those in Arm's and the vendors' technical reference manuals. The name of the board comes from the
 device tree.
 """
 
@@ -51,7 +51,7 @@ _CPU_DIRECTORY = re.compile(r"cpu\d{1,5}")
 
 
 def probe_cpu(root: Path) -> HardwareDevice:
-    """The CPU under ``root``; what is not known is left out."""
+    """Return the CPU under ``root``; unknown facts are left out."""
     facts = _first_processor(root)
     name, vendor, vendor_id = _name_and_vendor(facts)
     metadata = {"instruction_sets": facts.get("flags", facts.get("Features", facts.get("isa", "")))}
@@ -84,9 +84,9 @@ def probe_cpu(root: Path) -> HardwareDevice:
 
 
 def _first_processor(root: Path) -> dict[str, str]:
-    """The first block of cpuinfo.
+    """Return the first block of cpuinfo.
 
-    The rest repeats it, and on a large machine reading it takes long.
+    The other blocks repeat it, and reading them takes long on a large machine.
     """
     facts: dict[str, str] = {}
     for row in (text(root / "proc/cpuinfo", nbytes=_MOST_CPUINFO_BYTES) or "").splitlines():
@@ -115,35 +115,29 @@ def _name_and_vendor(facts: dict[str, str]) -> tuple[str, str, int]:
 
 
 def _physical_cores(root: Path) -> int | None:
-    """Cores counted by the lists of threads that share one; None where the kernel does not tell."""
+    """Return the number of cores by their lists of sibling threads; None if the kernel has none."""
     directories = [
-        each
-        for each in entries(root / "sys/devices/system/cpu")
-        if _CPU_DIRECTORY.fullmatch(each.name)
+        directory
+        for directory in entries(root / "sys/devices/system/cpu")
+        if _CPU_DIRECTORY.fullmatch(directory.name)
     ]
     shared = {
-        text(each / "topology/thread_siblings_list", nbytes=256)
-        for each in directories[:_MOST_CORES]
+        text(directory / "topology/thread_siblings_list", nbytes=256)
+        for directory in directories[:_MOST_CORES]
     }
     return len(shared - {None}) or None
 
 
-def _count_of_cpu_list(found: str | None) -> int | None:
-    """The number of CPUs in the kernel's list form, e.g. "0-7,16".
-
-    None where the text is not one.
-    """
-    if not found or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", found):
+def _count_of_cpu_list(cpu_list: str | None) -> int | None:
+    """Return the number of CPUs in a list of the kernel, e.g. "0-7,16"; None for other text."""
+    if not cpu_list or not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", cpu_list):
         return None
-    spans = [span.partition("-") for span in found.split(",")]
+    spans = [span.partition("-") for span in cpu_list.split(",")]
     return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
 
 def _memory(root: Path) -> tuple[int | None, int | None, str]:
-    """Total and available bytes.
-
-    A limit of the control group that we run in counts where it is lower.
-    """
+    """Return total and available bytes, and "cgroup" if a limit of our control group is lower."""
     meminfo = text(root / "proc/meminfo") or ""
     total, free = (_kilobytes(meminfo, key) for key in ("MemTotal", "MemAvailable"))
     limits = [
@@ -151,28 +145,32 @@ def _memory(root: Path) -> tuple[int | None, int | None, str]:
         for file, used in CONTROL_GROUP_MEMORY
         if (limit := _nbytes(text(root / file, nbytes=32))) is not None
     ]
-    limit, held = min(limits, default=(None, ""))
+    limit, usage_file = min(limits, default=(None, ""))
     if limit is None or (total is not None and limit >= total):
         return total, free, ""
-    used = _nbytes(text(root / held, nbytes=32))
-    left = None if used is None else max(0, limit - used)
-    return limit, min((each for each in (free, left) if each is not None), default=None), "cgroup"
+    used = _nbytes(text(root / usage_file, nbytes=32))
+    available = None if used is None else max(0, limit - used)
+    return (
+        limit,
+        min((nbytes for nbytes in (free, available) if nbytes is not None), default=None),
+        "cgroup",
+    )
 
 
 def _kilobytes(meminfo: str, key: str) -> int | None:
-    found = re.search(rf"^{key}:\s*(\d{{1,15}}) kB", meminfo, re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(rf"^{key}:\s*(\d{{1,15}}) kB", meminfo, re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
-def _nbytes(found: str | None) -> int | None:
-    return int(found) if found and re.fullmatch(r"[0-9]{1,18}", found) else None
+def _nbytes(digits: str | None) -> int | None:
+    return int(digits) if digits and re.fullmatch(r"[0-9]{1,18}", digits) else None
 
 
 def _board(root: Path) -> list[tuple[str, str]]:
-    """What the whole machine is called: by the device tree on Arm, by the firmware elsewhere."""
+    """Return the name of the machine: from the device tree on Arm, from the firmware elsewhere."""
     board = line(root / "proc/device-tree/model") or line(
         root / "sys/firmware/devicetree/base/model"
     )
     product = line(root / "sys/class/dmi/id/product_name")
-    found = [("board", board), ("product", product)]
-    return [(key, value) for key, value in found if value]
+    facts = [("board", board), ("product", product)]
+    return [(key, value) for key, value in facts if value]

@@ -1,9 +1,7 @@
-"""Read the small files of sysfs and procfs under a root.
+"""Read small files of sysfs and procfs under a root, without errors, waiting or large reads.
 
-Never raises, never waits, never reads much.
-
-A tree may be a recorded or a hostile one: links that loop, pipes, files without end, bytes that are
-no text. Whatever cannot be read in one bounded step is None.
+A tree may be recorded or hostile: links that loop, pipes, endless files, bytes that are not text.
+Whatever cannot be read in one bounded step is None.
 """
 
 from __future__ import annotations
@@ -15,15 +13,15 @@ from pathlib import Path
 
 _MOST_BYTES = 1 << 16
 _MOST_ENTRIES = 4096
-#: A name or version of a device is shorter; what is longer is cut.
+#: Longest name or version of a device; longer ones are cut.
 _MOST_CHARACTERS = 256
-#: sysfs gives a whole file in one read.
+#: sysfs returns a whole file in one read.
 _ONE_READ = 4096
 _NOT_BLOCKING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def entries(directory: Path) -> list[Path]:
-    """What lies in a directory, sorted by name; empty where it cannot be listed."""
+    """Return the paths in a directory, sorted by name; empty if it cannot be listed."""
     try:
         names = sorted(os.listdir(directory))  # noqa: PTH208 - sorting paths takes ten times as long
     except OSError:
@@ -32,7 +30,7 @@ def entries(directory: Path) -> list[Path]:
 
 
 def link_name(link: Path) -> str | None:
-    """The last part of where a symbolic link points; None where there is no link."""
+    """Return the last part of a symbolic link's target; None if there is no link."""
     try:
         return os.path.basename(os.readlink(link))  # noqa: PTH115, PTH119 - the text of the link, not what it resolves to
     except OSError:
@@ -40,17 +38,17 @@ def link_name(link: Path) -> str | None:
 
 
 def text(path: Path, *, nbytes: int = _MOST_BYTES) -> str | None:
-    """The first ``nbytes`` of a regular file as text, stripped of white space and NULs.
+    """Return the first ``nbytes`` of a regular file as text, stripped of white space and NULs.
 
-    None where nothing is left.
+    None if nothing is left.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | _NOT_BLOCKING)
     except (OSError, ValueError):
         return None
     try:
-        # Opened without waiting and looked at before it is read: a pipe or a terminal could keep us
-        # for ever.
+        # Opened without waiting and checked before it is read: a pipe or a terminal could block
+        # forever.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         return _read(descriptor, nbytes).decode("utf-8", "replace").strip(" \t\r\n\0") or None
@@ -61,25 +59,25 @@ def text(path: Path, *, nbytes: int = _MOST_BYTES) -> str | None:
 
 
 def line(path: Path) -> str | None:
-    """The first line of a file, of bounded length, for names and versions."""
-    found = text(path, nbytes=4 * _MOST_CHARACTERS)
-    return found.splitlines()[0].strip()[:_MOST_CHARACTERS] or None if found else None
+    """Return the first line of a file, of bounded length, for names and versions."""
+    content = text(path, nbytes=4 * _MOST_CHARACTERS)
+    return content.splitlines()[0].strip()[:_MOST_CHARACTERS] or None if content else None
 
 
 def integer(path: Path) -> int | None:
-    """A decimal number of at most 18 digits."""
-    found = text(path, nbytes=32)
-    return int(found) if found and re.fullmatch(r"[0-9]{1,18}", found) else None
+    """Return a decimal number of at most 18 digits in a file; None for anything else."""
+    content = text(path, nbytes=32)
+    return int(content) if content and re.fullmatch(r"[0-9]{1,18}", content) else None
 
 
 def hexadecimal(path: Path) -> int | None:
-    """A hexadecimal number of at most 32 bits."""
-    found = text(path, nbytes=32)
-    return int(found, 16) if found and re.fullmatch(r"(0x)?[0-9a-fA-F]{1,8}", found) else None
+    """Return a hexadecimal number of at most 32 bits in a file; None for anything else."""
+    content = text(path, nbytes=32)
+    return int(content, 16) if content and re.fullmatch(r"(0x)?[0-9a-fA-F]{1,8}", content) else None
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there, also if it is a link to nowhere."""
+    """Return True if the path exists, even as a broken link."""
     try:
         return os.path.lexists(path)
     except (OSError, ValueError):

@@ -29,10 +29,9 @@ from ortpkg.devices.pci_vendors import (
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _DISPLAY_CLASS = 0x03
 _ACCELERATOR_CLASS = 0x12
-#: Beside these, signal processing controllers: AMD's NPUs call themselves that.
+#: PCI classes to look at; 0x11 is signal processing controllers, the class of AMD's NPUs.
 _CLASSES_OF_INTEREST = frozenset({_DISPLAY_CLASS, _ACCELERATOR_CLASS, 0x11})
-#: Drivers that hold a device without anything that a backend could compute on, and what to say of
-#: them.
+#: Drivers that hold a device on which no backend can compute → note.
 _DRIVERS_WITHOUT_COMPUTE = {
     "nouveau": "the driver nouveau draws only; no execution provider computes on it",
     "vfio-pci": "it is handed to a virtual machine (vfio-pci)",
@@ -42,7 +41,7 @@ _DRIVERS_WITHOUT_COMPUTE = {
 
 
 class PciFunction(NamedTuple):
-    """A function of the bus, with the numbers that say what it is."""
+    """A function of the bus, with the numbers that identify it."""
 
     address: str
     directory: Path
@@ -52,7 +51,7 @@ class PciFunction(NamedTuple):
 
 
 class FoundDevices(NamedTuple):
-    """What a bus has; notes say what does not count, or cannot be used."""
+    """Devices of a bus; notes name devices that do not count, or cannot be used."""
 
     gpus: list[HardwareDevice]
     npus: list[HardwareDevice]
@@ -60,7 +59,7 @@ class FoundDevices(NamedTuple):
 
 
 def probe_pci(root: Path) -> FoundDevices:
-    """Every GPU and NPU, in order of address."""
+    """Return every GPU and NPU, in order of address."""
     found = FoundDevices(gpus=[], npus=[], notes=[])
     accelerators = _addresses_of_class(root, "accel")
     architectures = _kfd_architectures(root)
@@ -82,17 +81,17 @@ def probe_pci(root: Path) -> FoundDevices:
         (found.npus if is_npu else found.gpus).append(device)
         if note := _driver_note(device):
             found.notes.append(f"{function.address}: {device.name}: {note}")
-    seen = {gpu.metadata["pci_address"] for gpu in found.gpus}
+    addresses = {gpu.metadata["pci_address"] for gpu in found.gpus}
     found.gpus.extend(
-        gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in seen
+        gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in addresses
     )
     return found
 
 
 def driver_facts(root: Path, directory: Path) -> dict[str, str]:
-    """The driver's name and version.
+    """Return the driver's name and version.
 
-    A driver without a version of its own has the kernel's, and says so.
+    A driver without a version of its own has the kernel's, marked as such.
     """
     driver = link_name(directory / "driver")
     if driver is None:
@@ -107,12 +106,12 @@ def driver_facts(root: Path, directory: Path) -> dict[str, str]:
 
 
 def nvidia_driver_version(root: Path) -> str | None:
-    """The version in /proc/driver/nvidia/version, also there where /sys/module is hidden."""
-    found = re.search(
+    """Return the version in /proc/driver/nvidia/version, which needs no /sys/module."""
+    match = re.search(
         r"Kernel Module\S*(?: for \S+)?\s+([0-9][0-9.]{2,20})",
         text(root / "proc/driver/nvidia/version") or "",
     )
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 def _driver_note(device: HardwareDevice) -> str:
@@ -123,14 +122,12 @@ def _driver_note(device: HardwareDevice) -> str:
 
 
 def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction]:
-    """PCI functions that may be GPUs or NPUs, in order of address.
+    """Return the PCI functions that may be GPUs or NPUs, in order of address.
 
-    Those whose numbers cannot be read are left out.
-
-    A server has hundreds of functions, and each file takes its time: what the class excludes is not
-    read further.
+    Functions whose numbers cannot be read are left out. A server has hundreds of functions, and
+    each file takes time: functions of another class are not read further.
     """
-    found = []
+    functions = []
     for directory in entries(root / "sys/bus/pci/devices"):
         pci_class = hexadecimal(directory / "class")
         if pci_class is None or (
@@ -139,7 +136,7 @@ def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction
             continue
         vendor_id, device_id = (hexadecimal(directory / name) for name in ("vendor", "device"))
         if vendor_id is not None and device_id is not None:
-            found.append(
+            functions.append(
                 PciFunction(
                     address=directory.name,
                     directory=directory,
@@ -148,7 +145,7 @@ def _pci_functions(root: Path, accelerators: frozenset[str]) -> list[PciFunction
                     device_id=device_id,
                 )
             )
-    return found
+    return functions
 
 
 def _pci_device(
@@ -181,20 +178,20 @@ def _pci_device(
 
 
 def _name(root: Path, function: PciFunction, device_type: DeviceType) -> tuple[str, str]:
-    """What the device is called, and who says so where that is not sysfs."""
+    """Return the name of a device, and its source if that is not sysfs."""
     numbers = (function.vendor_id, function.device_id)
     if function.vendor_id == NVIDIA and (
         model := _nvidia_facts(root, function.address).get("Model")
     ):
         return model, "nvidia driver"
-    told = line(function.directory / "product_name")  # amdgpu, where the board says it
-    if told and function.vendor_id == AMD:
-        return told, ""
-    known = NPU_DEVICES.get(numbers) or (
+    product = line(function.directory / "product_name")  # amdgpu, where the board says it
+    if product and function.vendor_id == AMD:
+        return product, ""
+    table_name = NPU_DEVICES.get(numbers) or (
         AMD_INTEGRATED_GPUS.get(function.device_id) if numbers[0] == AMD else None
     )
-    if known:
-        return known, "pci.ids"
+    if table_name:
+        return table_name, "pci.ids"
     if listed := pci_ids_name(root, *numbers):
         return f"{vendor_name(function.vendor_id)} {listed}".strip(), "pci.ids"
     vendor = vendor_name(function.vendor_id) or "unknown"
@@ -202,7 +199,7 @@ def _name(root: Path, function: PciFunction, device_type: DeviceType) -> tuple[s
 
 
 def _is_discrete(function: PciFunction) -> bool | None:
-    """Whether a GPU has memory of its own; None where sysfs does not tell.
+    """Return True if a GPU has memory of its own; None if sysfs does not tell.
 
     Intel's integrated GPU is a function of the root bus. NVIDIA's PCI GPUs are all discrete. amdgpu
     shows the vendor of the video memory only for memory chips of the card's own; integrated ones
@@ -220,16 +217,16 @@ def _is_discrete(function: PciFunction) -> bool | None:
 
 
 def _device_memory(function: PciFunction) -> tuple[int | None, int | None]:
-    """Total and free bytes of the device's own memory."""
+    """Return total and free bytes of the device's own memory."""
     total = integer(function.directory / "mem_info_vram_total")  # amdgpu
     used = integer(function.directory / "mem_info_vram_used")
     if total is None:
         total = _hexadecimal_nbytes(function.directory / "tile0/physical_vram_size_bytes")  # xe
     if total is None:
         cards = [
-            each
-            for each in entries(function.directory / "drm")
-            if re.fullmatch(r"card\d+", each.name)
+            card_entry
+            for card_entry in entries(function.directory / "drm")
+            if re.fullmatch(r"card\d+", card_entry.name)
         ]
         # i915
         total = next((size for card in cards if (size := integer(card / "lmem_total_bytes"))), None)
@@ -237,12 +234,12 @@ def _device_memory(function: PciFunction) -> tuple[int | None, int | None]:
 
 
 def _hexadecimal_nbytes(path: Path) -> int | None:
-    found = text(path, nbytes=32)
-    return int(found, 16) if found and re.fullmatch(r"0x[0-9a-fA-F]{1,15}", found) else None
+    content = text(path, nbytes=32)
+    return int(content, 16) if content and re.fullmatch(r"0x[0-9a-fA-F]{1,15}", content) else None
 
 
 def _nvidia_facts(root: Path, address: str) -> dict[str, str]:
-    """/proc/driver/nvidia/gpus/<address>/information: key → value."""
+    """Return key → value from /proc/driver/nvidia/gpus/<address>/information."""
     rows = (
         text(root / "proc/driver/nvidia/gpus" / address / "information", nbytes=1 << 12) or ""
     ).splitlines()
@@ -251,14 +248,14 @@ def _nvidia_facts(root: Path, address: str) -> dict[str, str]:
 
 
 def _nvidia_without_sysfs(root: Path) -> list[HardwareDevice]:
-    """GPUs that the NVIDIA driver lists, for containers in which /sys is hidden."""
-    found = []
+    """Return the GPUs that the NVIDIA driver lists, for containers in which /sys is hidden."""
+    gpus = []
     for entry in entries(root / "proc/driver/nvidia/gpus"):
         model = _nvidia_facts(root, entry.name).get("Model")
         if model and PCI_ADDRESS.fullmatch(entry.name):
             version = nvidia_driver_version(root)
             metadata = {"pci_address": entry.name, "driver": "nvidia"}
-            found.append(
+            gpus.append(
                 HardwareDevice(
                     type=DeviceType.GPU,
                     name=model,
@@ -269,12 +266,12 @@ def _nvidia_without_sysfs(root: Path) -> list[HardwareDevice]:
                     source="nvidia driver",
                 )
             )
-    return found
+    return gpus
 
 
 def _kfd_architectures(root: Path) -> dict[str, str]:
-    """PCI address → "gfx1100", from the topology that AMD's compute driver shows."""
-    found = {}
+    """Return PCI address → "gfx1100", from the topology of AMD's compute driver."""
+    architectures = {}
     for node in entries(root / "sys/class/kfd/kfd/topology/nodes"):
         properties = dict(
             re.findall(
@@ -289,8 +286,8 @@ def _kfd_architectures(root: Path) -> dict[str, str]:
             domain = int(properties.get("domain", 0))
             bus, device, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7
             address = f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
-            found[address] = f"gfx{major}{minor:x}{stepping:x}"
-    return found
+            architectures[address] = f"gfx{major}{minor:x}{stepping:x}"
+    return architectures
 
 
 def _addresses_of_class(root: Path, kind: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from ortpkg.devices.linux_pci import PCI_ADDRESS, driver_facts
 from ortpkg.devices.pci_vendors import NVIDIA
 
 _QUALCOMM = 0x4D4F4351
-#: drm drivers that only draw: no compute runs on them.
+#: drm drivers that only draw and cannot compute.
 DISPLAY_ONLY_DRIVERS = frozenset(
     {
         "ast",
@@ -42,7 +42,7 @@ DISPLAY_ONLY_DRIVERS = frozenset(
 
 
 class _Maker(NamedTuple):
-    """Whose device a driver drives, and what it is called."""
+    """Vendor and name of the devices of a driver."""
 
     vendor: str
     label: str
@@ -74,32 +74,34 @@ _NPU_NODE = re.compile(r"[0-9a-f]+\.npu")
 
 
 def probe_platform(root: Path) -> tuple[list[HardwareDevice], list[HardwareDevice], list[str]]:
-    """GPUs, NPUs and notes.
+    """Return GPUs, NPUs and notes.
 
     A display controller whose GPU is a device of its own is not a second GPU.
     """
     notes: list[str] = []
-    gpus = _of_bus(root, _GPU_NODE, DeviceType.GPU)
+    gpus = _devices_of_bus(root, _GPU_NODE, DeviceType.GPU)
     vendors = {gpu.vendor for gpu in gpus}
-    known = {gpu.metadata["platform_device"] for gpu in gpus}
-    drawing = _of_class(root, "drm", DeviceType.GPU, notes)
+    names = {gpu.metadata["platform_device"] for gpu in gpus}
+    drawing = _devices_of_class(root, "drm", DeviceType.GPU, notes)
     gpus += [
         gpu
         for gpu in drawing
-        if gpu.metadata["platform_device"] not in known
+        if gpu.metadata["platform_device"] not in names
         and (not gpu.vendor or gpu.vendor not in vendors)
     ]
-    npus = _of_bus(root, _NPU_NODE, DeviceType.NPU)
-    known = {npu.metadata["platform_device"] for npu in npus}
+    npus = _devices_of_bus(root, _NPU_NODE, DeviceType.NPU)
+    names = {npu.metadata["platform_device"] for npu in npus}
     npus += [
         npu
-        for npu in _of_class(root, "accel", DeviceType.NPU, notes)
-        if npu.metadata["platform_device"] not in known
+        for npu in _devices_of_class(root, "accel", DeviceType.NPU, notes)
+        if npu.metadata["platform_device"] not in names
     ]
     return [*gpus, *_wsl(root)], [*npus, *_hexagon(root)], notes
 
 
-def _of_bus(root: Path, pattern: re.Pattern[str], device_type: DeviceType) -> list[HardwareDevice]:
+def _devices_of_bus(
+    root: Path, pattern: re.Pattern[str], device_type: DeviceType
+) -> list[HardwareDevice]:
     return [
         _device(root, entry.name, driver, device_type)
         for entry in entries(root / "sys/bus/platform/devices")
@@ -107,12 +109,12 @@ def _of_bus(root: Path, pattern: re.Pattern[str], device_type: DeviceType) -> li
     ]
 
 
-def _of_class(
+def _devices_of_class(
     root: Path, kind: str, device_type: DeviceType, notes: list[str]
 ) -> list[HardwareDevice]:
-    """Devices of /sys/class/``kind`` that no PCI function stands for."""
+    """Return the devices of /sys/class/``kind`` that are not PCI functions."""
     pattern = re.compile(r"card\d+" if kind == "drm" else r"accel\d+")
-    found: dict[str, HardwareDevice] = {}
+    devices: dict[str, HardwareDevice] = {}
     for entry in entries(root / "sys/class" / kind):
         target = link_name(entry / "device")
         if not pattern.fullmatch(entry.name) or target is None or PCI_ADDRESS.fullmatch(target):
@@ -121,12 +123,12 @@ def _of_class(
         if driver and driver["driver"] in DISPLAY_ONLY_DRIVERS:
             notes.append(f"{target}: {driver['driver']} display adapter, not for computing")
         elif driver:
-            found[target] = _device(root, target, driver, device_type)
-    return list(found.values())
+            devices[target] = _device(root, target, driver, device_type)
+    return list(devices.values())
 
 
 def _device(
-    root: Path, place: str, driver: dict[str, str], device_type: DeviceType
+    root: Path, node: str, driver: dict[str, str], device_type: DeviceType
 ) -> HardwareDevice:
     maker = _MAKERS.get(
         driver["driver"], _Maker(vendor="", label=f"{driver['driver']} {device_type.value.upper()}")
@@ -134,12 +136,12 @@ def _device(
     release = _l4t_release(root) if maker.vendor_id == NVIDIA else None
     return HardwareDevice(
         type=device_type,
-        name=f"{maker.label} ({place})",
+        name=f"{maker.label} ({node})",
         vendor=maker.vendor,
         vendor_id=maker.vendor_id,
         is_discrete=False if device_type is DeviceType.GPU else None,
         metadata={
-            "platform_device": place,
+            "platform_device": node,
             **driver,
             **({"l4t_release": release} if release else {}),
         },
@@ -148,12 +150,15 @@ def _device(
 
 
 def _l4t_release(root: Path) -> str | None:
-    """NVIDIA's release of Linux for Tegra: "36.3.0" of "# R36 (release), REVISION: 3.0, ..."."""
-    found = re.match(
+    """Return NVIDIA's release of Linux for Tegra, such as "36.3.0".
+
+    The file says "# R36 (release), REVISION: 3.0, ...".
+    """
+    match = re.match(
         r"# R(\d{1,3}) \(release\), REVISION: (\d{1,3}\.\d{1,3})",
         line(root / "etc/nv_tegra_release") or "",
     )
-    return f"{found[1]}.{found[2]}" if found else None
+    return f"{match[1]}.{match[2]}" if match else None
 
 
 def _hexagon(root: Path) -> list[HardwareDevice]:
@@ -172,7 +177,7 @@ def _hexagon(root: Path) -> list[HardwareDevice]:
 
 
 def _wsl(root: Path) -> list[HardwareDevice]:
-    """The GPU of the Windows Subsystem for Linux: one device file without further facts."""
+    """Return the GPU of the Windows Subsystem for Linux: one device file without further facts."""
     if not exists(root / "dev/dxg"):
         return []
     return [

@@ -1,4 +1,4 @@
-"""A machine as a value: hardware devices, operating system, what could not be found out."""
+"""Machine: a value with hardware devices, operating system, and notes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ortpkg.devices.hardware import DeviceType, HardwareDevice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a probe found out; frozen. ``devices.machine_probe`` makes it, or a test.
+    """Result of a probe; frozen. ``devices.machine_probe`` or a test creates it.
 
     Attributes:
         os: "linux", "macos" or "windows".
-        os_version: the kernel's or the system's release; None where unknown.
+        os_version: release of the kernel or the system; None if unknown.
         hardware: the CPU first, then GPUs, then NPUs, each group in bus order.
-        notes: what is there but does not count as a device, or could not be read, a sentence each.
+        notes: sentences on hardware that does not count as a device, or could not be read.
     """
 
     os: str
@@ -24,5 +24,5 @@ class Machine:
     notes: tuple[str, ...] = ()
 
     def devices_of(self, device_type: DeviceType) -> tuple[HardwareDevice, ...]:
-        """Its devices of one type, in order."""
+        """Return the devices of one type, in order."""
         return tuple(device for device in self.hardware if device.type is device_type)

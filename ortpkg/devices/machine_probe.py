@@ -16,9 +16,9 @@ from ortpkg.devices.machine import Machine
 
 
 def probe(root: Path | str = "/") -> Machine:
-    """Find out what this machine has. Never raises: what cannot be found out is None, or a note.
+    """Probe this machine. Never raises: unknown facts are None, or a note.
 
-    What NVIDIA's GPUs have free is left open, because only their tool tells, slowly; see
+    The free memory of NVIDIA's GPUs is left open, because only their tool reports it, slowly; see
     :func:`with_free_memory`.
 
     Args:
@@ -39,11 +39,11 @@ def probe(root: Path | str = "/") -> Machine:
 
 
 def with_free_memory(machine: Machine) -> Machine:
-    """``machine`` (this one, as probed) with what is free on every device that tells.
+    """Return ``machine`` (this one, as probed) with the free memory of its devices.
 
-    May take seconds.
+    Devices that do not report it are unchanged. May take seconds.
     """
-    from ortpkg.devices.nvidia_smi import with_free_nvidia_memory  # only where somebody asks
+    from ortpkg.devices.nvidia_smi import with_free_nvidia_memory  # imported only on demand
 
     return replace(machine, hardware=with_free_nvidia_memory(machine.hardware))
 
@@ -51,7 +51,9 @@ def with_free_memory(machine: Machine) -> Machine:
 def _with_tools(hardware: Sequence[HardwareDevice]) -> tuple[HardwareDevice, ...]:
     if all(device.vendor != "NVIDIA" for device in hardware):
         return tuple(hardware)
-    from ortpkg.devices.nvidia_smi import with_nvidia_facts  # only on machines with such a GPU
+    from ortpkg.devices.nvidia_smi import (
+        with_nvidia_facts,
+    )  # imported only on machines with such a GPU
 
     return with_nvidia_facts(hardware)
 

@@ -1,10 +1,9 @@
-"""What macOS knows about a machine: ``sysctl`` for the CPU, ``system_profiler -json`` for the GPUs.
+"""Probe of a Mac: ``sysctl`` for the CPU, ``system_profiler -json`` for the GPUs.
 
 Sources: sysctl(3) for the names; ``system_profiler -json SPDisplaysDataType`` for the keys
-``sppci_*`` and ``spdisplays_*``; vm_stat(1) for the pages that are free; ioreg(8) for the Neural
-Engine's driver. Every Mac with Apple
-silicon has a Neural Engine: where ioreg does not show it, it is concluded from
-``hw.optional.arm64``, and its source says so. Parsers take text, so that tests run anywhere.
+``sppci_*`` and ``spdisplays_*``; vm_stat(1) for free pages; ioreg(8) for the Neural Engine's
+driver. Every Mac with Apple silicon has a Neural Engine: if ioreg does not show it, it is inferred
+from ``hw.optional.arm64``, and its source says so. Parsers take text, so that tests run anywhere.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _APPLE = 0x106B
 
 
 def probe_macos() -> Machine:
-    """Ask the system's tools (about 0.3 s); what one does not answer is left out and noted."""
-    # -i: names that this kind of Mac does not have are passed over.
+    """Ask the system's tools (about 0.3 s); unanswered facts are left out and noted."""
+    # -i ignores names that this kind of Mac does not have.
     sysctl = output_of(["/usr/sbin/sysctl", "-i", *_SYSCTL_NAMES], timeout_s=_TIMEOUT_S)
     displays = output_of(
         ["/usr/sbin/system_profiler", "-json", "SPDisplaysDataType"], timeout_s=_TIMEOUT_S
@@ -48,9 +47,9 @@ def probe_macos() -> Machine:
 def parse_macos(
     sysctl: str | None, displays: str | None, *, pages: str | None = None, engine: str | None = None
 ) -> Machine:
-    """A machine from what sysctl, system_profiler, vm_stat and ioreg print.
+    """Return a machine from the output of sysctl, system_profiler, vm_stat and ioreg.
 
-    None for one that did not answer.
+    None stands for a tool that did not answer.
     """
     facts = dict(re.findall(r"^([\w.]+): (.*)$", sysctl or "", re.MULTILINE))
     is_apple_silicon = facts.get("hw.optional.arm64") == "1"
@@ -75,7 +74,7 @@ def parse_macos(
 
 
 def _free_nbytes(pages: str | None) -> int | None:
-    """What vm_stat counts as free or given back on demand; None where it does not say."""
+    """Return the bytes that vm_stat counts as free or reclaimable; None if it does not say."""
     size = re.search(r"page size of (\d{1,7}) bytes", pages or "")
     counts = dict(re.findall(r"^Pages ([a-z]+): +(\d{1,15})\.$", pages or "", re.MULTILINE))
     if size is None or "free" not in counts:
@@ -149,7 +148,7 @@ def _gpu(entry: dict[str, Any], machine_memory_nbytes: int | None) -> HardwareDe
 
 
 def _gpu_facts(entry: dict[str, Any]) -> dict[str, str]:
-    """Its cores, and the Metal that its driver offers ("spdisplays_metal3")."""
+    """Return the number of cores, and the Metal version of the driver ("spdisplays_metal3")."""
     metal = re.fullmatch(
         r"spdisplays_metal(\d{0,2})", str(entry.get("spdisplays_mtlgpufamilysupport", ""))
     )
@@ -160,8 +159,8 @@ def _gpu_facts(entry: dict[str, Any]) -> dict[str, str]:
 
 
 def _mebibytes(text: object) -> int | None:
-    found = re.fullmatch(r"([0-9]{1,9}) (MB|GB)", str(text))
-    return int(found[1]) * (1 << (20 if found[2] == "MB" else 30)) if found else None
+    match = re.fullmatch(r"([0-9]{1,9}) (MB|GB)", str(text))
+    return int(match[1]) * (1 << (20 if match[2] == "MB" else 30)) if match else None
 
 
 def _integer(text: str | None) -> int | None:

@@ -1,8 +1,8 @@
-"""What only NVIDIA's own tool tells about its GPUs: memory, free memory, compute capability.
+"""Facts that only NVIDIA's own tool reports: memory, free memory, compute capability of GPUs.
 
 ``nvidia-smi --query-gpu`` runs as a process of its own with a time limit, so that a driver that
-hangs or crashes takes nothing along. Source: ``nvidia-smi --help-query-gpu``. The tool is looked
-for where drivers install it, never on PATH.
+hangs or crashes does no harm. Source: ``nvidia-smi --help-query-gpu``. The tool is looked up where
+drivers install it, never on PATH.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Ask = Callable[[], str | None]
 
 
 def ask_nvidia_smi() -> str | None:
-    """The tool's answer; None where it is not installed, fails or hangs."""
-    tool = next((place for place in _places() if Path(place).is_file()), None)
+    """Return the tool's output; None if it is not installed, fails or hangs."""
+    tool = next((path for path in _tool_paths() if Path(path).is_file()), None)
     if tool is None:
         return None
     return output_of(
@@ -41,9 +41,9 @@ def ask_nvidia_smi() -> str | None:
 def with_nvidia_facts(
     hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
 ) -> tuple[HardwareDevice, ...]:
-    """``hardware`` of this machine with its NVIDIA GPUs' memory and architecture.
+    """Return ``hardware`` of this machine with its NVIDIA GPUs' memory and architecture.
 
-    The tool is asked only where a GPU has NVIDIA's driver, and once per driver version.
+    The tool runs only if a GPU has NVIDIA's driver, and once per driver version.
     """
     gpus = [device for device in hardware if _can_be_asked(device)]
     if not gpus:
@@ -67,9 +67,9 @@ def with_nvidia_facts(
 def with_free_nvidia_memory(
     hardware: Sequence[HardwareDevice], ask: Ask = ask_nvidia_smi
 ) -> tuple[HardwareDevice, ...]:
-    """``hardware`` with what is free now on its NVIDIA GPUs.
+    """Return ``hardware`` with the free memory of its NVIDIA GPUs.
 
-    Asks the tool each time, where there is such a GPU.
+    Runs the tool each time, if there is such a GPU.
     """
     if not any(_can_be_asked(device) for device in hardware):
         return tuple(hardware)
@@ -81,7 +81,10 @@ Row = list[str | int | None]
 
 
 def parse_rows(answer: str) -> list[Row]:
-    """Per GPU: [PCI address as in sysfs, all bytes, free bytes, architecture, driver version]."""
+    """Return one row per GPU.
+
+    A row is [PCI address as in sysfs, all bytes, free bytes, architecture, driver version].
+    """
     rows: list[Row] = []
     for text in answer.splitlines():
         cells = [cell.strip() for cell in text.split(",")]
@@ -116,9 +119,9 @@ def _filled(hardware: Sequence[HardwareDevice], rows: Sequence[Row]) -> tuple[Ha
 def _with_row(device: HardwareDevice, row: Row) -> HardwareDevice:
     _, total, free, architecture, _ = row
     facts = {"memory_nbytes": total, "free_memory_nbytes": free, "architecture": architecture}
-    told = {name: value for name, value in facts.items() if value is not None}
-    sources = {**device.fact_sources, **dict.fromkeys(told, _SOURCE)}
-    return replace(device, **told, fact_sources=sources)  # type: ignore[arg-type]  # parse_rows made them
+    known_facts = {name: value for name, value in facts.items() if value is not None}
+    sources = {**device.fact_sources, **dict.fromkeys(known_facts, _SOURCE)}
+    return replace(device, **known_facts, fact_sources=sources)  # type: ignore[arg-type]  # parse_rows made them
 
 
 def _is_rows(value: object) -> bool:
@@ -141,7 +144,7 @@ def _mebibytes(text: str) -> int | None:
     return int(text) << 20 if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
-def _places() -> tuple[str, ...]:
+def _tool_paths() -> tuple[str, ...]:
     if sys.platform == "win32":
         windows = os.environ.get("SYSTEMROOT", r"C:\Windows")
         return (os.path.join(windows, "System32", "nvidia-smi.exe"),)  # noqa: PTH118

@@ -1,4 +1,4 @@
-"""Names of PCI devices by the system's copy of the PCI ID Repository (pci.ids), if it has one."""
+"""Names of PCI devices from the system's copy of the PCI ID Repository (pci.ids), if any."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import stat
 from functools import cache
 from pathlib import Path
 
-#: Where distributions put it (hwdata, pciutils).
-_PLACES = ("usr/share/hwdata/pci.ids", "usr/share/misc/pci.ids")
+#: Paths of the file in distributions (hwdata, pciutils).
+_PATHS = ("usr/share/hwdata/pci.ids", "usr/share/misc/pci.ids")
 _MOST_BYTES = 8 << 20
 _MOST_CHARACTERS = 256
 
 
 def pci_ids_name(root: Path, vendor_id: int, device_id: int) -> str | None:
-    """The device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]".
+    """Return the device's name in the list, e.g. "Meteor Lake-P [Intel Arc Graphics]".
 
-    None where it is not listed.
+    None if it is not listed.
     """
-    data = _list_of(root)
+    data = _read_list(root)
     start = data.find(b"\n%04x  " % vendor_id)
     if start < 0:
         return None
     # A vendor's devices are lines that begin with one tab; the next vendor's line begins with a
     # number.
-    place, end = start, len(data)
+    line_end, end = start, len(data)
     wanted = b"\t%04x  " % device_id
-    while 0 <= (place := data.find(b"\n", place + 1)) < end - 1:
-        if data.startswith(wanted, place + 1):
-            row = data[place + 1 + len(wanted) : place + 1 + len(wanted) + _MOST_CHARACTERS]
+    while 0 <= (line_end := data.find(b"\n", line_end + 1)) < end - 1:
+        if data.startswith(wanted, line_end + 1):
+            row = data[line_end + 1 + len(wanted) : line_end + 1 + len(wanted) + _MOST_CHARACTERS]
             return row.partition(b"\n")[0].decode("utf-8", "replace").strip() or None
-        if data[place + 1 : place + 2] not in (b"\t", b"#", b"\n"):
+        if data[line_end + 1 : line_end + 2] not in (b"\t", b"#", b"\n"):
             return None
     return None
 
 
 @cache
-def _list_of(root: Path) -> bytes:
-    for place in _PLACES:
+def _read_list(root: Path) -> bytes:
+    for relative_path in _PATHS:
         try:
-            path = root / place
+            path = root / relative_path
             if stat.S_ISREG(path.stat().st_mode):
                 with path.open("rb") as file:
                     return b"\n" + file.read(_MOST_BYTES)

@@ -1,7 +1,7 @@
-"""PCI numbers that decide what a device is: vendors, displays that compute nothing, odd NPUs.
+"""PCI numbers that identify devices: vendors, displays that cannot compute, unusual NPUs.
 
 Source: the PCI ID Repository (pci-ids.ucw.cz) for vendors and devices; the kernel's amdxdna driver
-    for AMD's NPUs.
+for AMD's NPUs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ VENDOR_NAMES: dict[int, str] = {
     0x8086: "Intel",
 }
 
-#: Display adapters that only draw: the management controllers of servers, and what hypervisors
-#: emulate.
+#: Vendors of display adapters that only draw: management controllers of servers, and hypervisors.
 DISPLAY_ONLY_VENDORS: dict[int, str] = {
     0x1013: "Cirrus Logic",
     0x102B: "Matrox",
@@ -37,14 +36,14 @@ DISPLAY_ONLY_VENDORS: dict[int, str] = {
     0x80EE: "VirtualBox",
 }
 
-#: NPUs whose PCI class is not "processing accelerator" (0x12): AMD's XDNA says "signal processing
+#: NPUs whose PCI class is not "processing accelerator" (0x12): AMD's XDNA has "signal processing
 #: controller".
 NPU_DEVICES: dict[tuple[int, int], str] = {
     (0x1022, 0x1502): "AMD XDNA NPU (Phoenix, Hawk Point)",
     (0x1022, 0x17F0): "AMD XDNA 2 NPU (Strix)",
 }
 
-#: AMD's GPUs inside a processor; amdgpu gives them a part of the machine's memory.
+#: AMD's integrated GPUs; amdgpu assigns them a part of the machine's memory.
 AMD_INTEGRATED_GPUS: dict[int, str] = {
     0x1114: "AMD Radeon Graphics (Krackan)",
     0x13C0: "AMD Radeon Graphics (Granite Ridge)",
@@ -65,5 +64,5 @@ NVIDIA = 0x10DE
 
 
 def vendor_name(vendor_id: int) -> str:
-    """The vendor's short name; "" where the number is not in the table."""
+    """Return the vendor's short name; "" if the number is not in the table."""
     return VENDOR_NAMES.get(vendor_id, DISPLAY_ONLY_VENDORS.get(vendor_id, ""))

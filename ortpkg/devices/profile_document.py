@@ -1,7 +1,6 @@
-"""The document of a machine profile: a file's bytes → an object that its schema allows.
+"""Document of a machine profile: reads a file as an object that its schema allows.
 
-What is wrong is a ProfileError that names the file, the place as a JSON pointer, and what would be
-right there.
+Errors are ProfileErrors that name the file, the location as a JSON pointer, and a correction.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ _MOST_FINDINGS = 10
 
 
 def read_profile_document(path: Path) -> dict[str, Any]:
-    """The object in the profile ``path``.
+    """Return the object in the profile ``path``.
 
-    ProfileError where it cannot be read or breaks the schema.
+    Raises:
+        ProfileError: it cannot be read or breaks the schema.
     """
     try:
         data = read_bytes(path, document=path.name, most_nbytes=_LIMITS.nbytes)
@@ -32,7 +32,7 @@ def read_profile_document(path: Path) -> dict[str, Any]:
 
 
 def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
-    """The same for bytes; ``file`` is their name in messages."""
+    """Return the object in a profile's bytes; ``file`` is their name in messages."""
     try:
         value = parse_document(data, document=str(file), limits=_LIMITS)
     except PackageFormatError as error:
@@ -52,7 +52,7 @@ def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
 
 
 def fail_at(file: Path | str, pointer: str, message: str) -> NoReturn:
-    """Raise the ProfileError for one place of the document."""
+    """Raise the ProfileError for one location in the document."""
     raise _error(file, [f"{pointer}: {message}"], pointer)
 
 
@@ -60,8 +60,8 @@ def _profile_error(file: Path | str, findings: tuple[Finding, ...]) -> ProfileEr
     return _error(
         file,
         [
-            f"{unquoted(each.pointer) or 'the document'}: {each.message} ({each.remedy})"
-            for each in findings[:_MOST_FINDINGS]
+            f"{unquoted(finding.pointer) or 'the document'}: {finding.message} ({finding.remedy})"
+            for finding in findings[:_MOST_FINDINGS]
         ],
         findings[0].pointer,
     )

@@ -1,8 +1,8 @@
-"""Machine profiles: a machine, what EPs offer on it, and which software it has, as a file.
+"""Machine profiles: files with a machine, the offers of EPs on it, and its software.
 
-``ortpkg devices --export`` writes one, ``--profile`` takes one, so that selection can be asked
-about a machine that is not this one. The built-in profiles are constructed from public
-documentation, and say so; nobody probed them.
+``ortpkg devices --export`` writes one, ``--profile`` reads one, so that a selection can be made for
+another machine. The built-in profiles are constructed from public documentation, and say so; nobody
+probed them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ProfileError, quoted
 from ortpkg.names import did_you_mean, did_you_mean_path
 
-#: Names of the profiles that are shipped.
+#: Names of the profiles in the distribution.
 BUILT_IN_PROFILES: tuple[str, ...] = (
     "intel-core-ultra-laptop",
     "plain-server",
@@ -32,13 +32,13 @@ _SCHEMA_VERSION = "1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineProfile:
-    """A machine as a value, with what execution providers offer on it.
+    """A machine as a value, with the offers of execution providers on it.
 
     Attributes:
-        name, description: for people.
-        constructed: it was put together from documentation; nobody probed such a machine.
+        name, description: texts for people.
+        constructed: True if it was written from documentation, and nobody probed such a machine.
         machine: its hardware and operating system.
-        ep_devices: what execution providers offer there; each one's device is one of
+        ep_devices: offers of execution providers there; the device of each is one of
             ``machine.hardware``, or None.
         software: library → version there, e.g. {"onnxruntime": "1.31.1"}.
     """
@@ -52,9 +52,9 @@ class MachineProfile:
 
 
 def read_profile(name_or_path: str | Path) -> MachineProfile:
-    """The built-in profile of that name, or the one in that file.
+    """Return the built-in profile with this name, or the one in this file.
 
-    A file whose name is a built-in one is reached by a path ("./plain-server").
+    A path ("./plain-server") names a file that is called like a built-in profile.
 
     Raises:
         ProfileError: there is none, or it is not a profile; ``file`` and ``pointer`` say where, the
@@ -65,26 +65,27 @@ def read_profile(name_or_path: str | Path) -> MachineProfile:
         return profile_from_json(read_profile_document(path), path)
     path = Path(name_or_path)
     if not _exists(path):
-        known = ", ".join(BUILT_IN_PROFILES)
+        names = ", ".join(BUILT_IN_PROFILES)
         raise ProfileError(
             "there is no machine profile"
             f" {quoted(name_or_path)}{did_you_mean(str(name_or_path), BUILT_IN_PROFILES)}: it is"
-            f" neither a file nor one of {known}{did_you_mean_path(name_or_path)}",
+            f" neither a file nor one of {names}{did_you_mean_path(name_or_path)}",
             file=name_or_path,
         )
     return profile_from_json(read_profile_document(path), path)
 
 
 def profile_from_json(document: Mapping[str, Any], file: Path | str) -> MachineProfile:
-    """A profile from a document that keeps the schema.
+    """Return a profile from a document that keeps the schema.
 
-    ProfileError where an EP device names no device.
+    Raises:
+        ProfileError: an EP device refers to a missing device.
     """
     hardware = tuple(_hardware_device(entry) for entry in document["machine"]["hardware"])
     notes = list(document["machine"].get("notes", ()))
     ep_devices = []
-    for place, entry in enumerate(document.get("ep_devices", ())):
-        pointer = f"/ep_devices/{place}"
+    for position, entry in enumerate(document.get("ep_devices", ())):
+        pointer = f"/ep_devices/{position}"
         ep_devices.append(_ep_device(entry, hardware, file, pointer))
         notes += _ep_name_notes(entry["ep"], pointer)
     return MachineProfile(
@@ -103,7 +104,7 @@ def profile_from_json(document: Mapping[str, Any], file: Path | str) -> MachineP
 
 
 def profile_to_json(profile: MachineProfile) -> dict[str, Any]:
-    """The document that :func:`read_profile` reads back to an equal profile."""
+    """Return the document that :func:`read_profile` reads back as an equal profile."""
     machine = profile.machine
     return {
         "schema_version": _SCHEMA_VERSION,
@@ -117,7 +118,9 @@ def profile_to_json(profile: MachineProfile) -> dict[str, Any]:
             "hardware": [known_facts_to_json(device) for device in machine.hardware],
             "notes": list(machine.notes),
         },
-        "ep_devices": [_ep_device_to_json(each, machine.hardware) for each in profile.ep_devices],
+        "ep_devices": [
+            _ep_device_to_json(ep_device, machine.hardware) for ep_device in profile.ep_devices
+        ],
         "software": {name: profile.software[name] for name in sorted(profile.software)},
     }
 
@@ -130,34 +133,40 @@ def make_profile(
     software: Mapping[str, str],
     description: str = "",
 ) -> MachineProfile:
-    """A profile of a machine that was probed, with what backends know of its devices filled in.
+    """Return a profile of a probed machine, completed with facts that backends know of its devices.
 
-    A device that only a backend knows is added to the hardware, so that every EP device's device is
-    part of it.
+    A device that only a backend knows is added to the hardware, so that the device of every EP
+    device is part of it.
     """
     hardware = list(machine.hardware)
-    found: list[EpDevice] = []
+    matched: list[EpDevice] = []
     for ep_device in ep_devices:
         if ep_device.device is None:
-            found.append(ep_device)
+            matched.append(ep_device)
             continue
-        place = next(
-            (place for place, each in enumerate(hardware) if _is_same(each, ep_device.device)),
+        position = next(
+            (
+                position
+                for position, device in enumerate(hardware)
+                if _is_same(device, ep_device.device)
+            ),
             len(hardware),
         )
-        if place == len(hardware):
+        if position == len(hardware):
             hardware.append(ep_device.device)
         else:
-            hardware[place] = with_facts_of(hardware[place], ep_device.device)
-        found.append(replace(ep_device, device=hardware[place]))
+            hardware[position] = with_facts_of(hardware[position], ep_device.device)
+        matched.append(replace(ep_device, device=hardware[position]))
     # A later backend may have added facts to a device that an earlier one reported.
     complete = [
         (
-            each
-            if each.device is None
-            else replace(each, device=next(h for h in hardware if _is_same(h, each.device)))
+            ep_device
+            if ep_device.device is None
+            else replace(
+                ep_device, device=next(h for h in hardware if _is_same(h, ep_device.device))
+            )
         )
-        for each in found
+        for ep_device in matched
     ]
     return MachineProfile(
         name=name,
@@ -168,52 +177,55 @@ def make_profile(
     )
 
 
-def with_facts_of(device: HardwareDevice, told: HardwareDevice) -> HardwareDevice:
-    """``device`` with facts that it lacks, from ``told``: the same device as a backend knows it."""
+def with_facts_of(device: HardwareDevice, reported: HardwareDevice) -> HardwareDevice:
+    """Return ``device`` with the facts that it lacks.
+
+    ``reported`` is the same device as a backend knows it.
+    """
     names = ("is_discrete", "memory_nbytes", "free_memory_nbytes", "architecture")
     learned = {
-        name: getattr(told, name)
+        name: getattr(reported, name)
         for name in names
-        if getattr(device, name) is None and getattr(told, name) is not None
+        if getattr(device, name) is None and getattr(reported, name) is not None
     }
     if not learned:
         return device
-    sources = {**device.fact_sources, **{name: told.source_of(name) for name in learned}}
+    sources = {**device.fact_sources, **{name: reported.source_of(name) for name in learned}}
     return replace(device, **learned, fact_sources=sources)
 
 
 def _is_same(one: HardwareDevice, other: HardwareDevice) -> bool:
-    """Whether both are the same piece of hardware, one of them perhaps with more known about it."""
+    """Return True if both are the same piece of hardware, with different facts known."""
     return _identity(one) == _identity(other)
 
 
 def _identity(device: HardwareDevice) -> tuple[object, ...]:
-    places = tuple(device.metadata.get(key) for key in ("pci_address", "platform_device"))
-    return (device.type, device.name, device.vendor_id, device.device_id, places)
+    addresses = tuple(device.metadata.get(key) for key in ("pci_address", "platform_device"))
+    return (device.type, device.name, device.vendor_id, device.device_id, addresses)
 
 
 def _hardware_device(entry: Mapping[str, Any]) -> HardwareDevice:
     facts = dict(entry)
     for name in ("vendor_id", "device_id", "memory_nbytes", "free_memory_nbytes"):
         if facts.get(name) is not None:
-            facts[name] = int(facts[name])  # JSON Schema takes 1.0 for an integer
+            facts[name] = int(facts[name])  # JSON Schema accepts 1.0 as an integer
     return HardwareDevice(**{**facts, "type": DeviceType(facts["type"])})
 
 
 def _ep_device(
     entry: Mapping[str, Any], hardware: Sequence[HardwareDevice], file: Path | str, pointer: str
 ) -> EpDevice:
-    place = entry["device"]
-    if place is not None and place >= len(hardware):
+    index = entry["device"]
+    if index is not None and index >= len(hardware):
         fail_at(
             file,
             f"{pointer}/device",
-            f"there is no device {int(place)} (must be a place in machine.hardware, 0 to"
+            f"there is no device {int(index)} (must be a place in machine.hardware, 0 to"
             f" {len(hardware) - 1}, or null)",
         )
     return EpDevice(
         ep_name=resolve_ep_name(entry["ep"]),
-        device=None if place is None else hardware[int(place)],
+        device=None if index is None else hardware[int(index)],
         ep_vendor=entry.get("ep_vendor", ""),
         ep_version=entry.get("ep_version", ""),
         backend=entry.get("backend", "onnxruntime"),
@@ -223,9 +235,9 @@ def _ep_device(
 
 
 def _ep_name_notes(ep_name: str, pointer: str) -> list[str]:
-    """A note where a name is near one of ONNX Runtime's and is none of them.
+    """Return a note if a name resembles one of ONNX Runtime's without being one.
 
-    It may be a plug-in's all the same.
+    It may still be a plug-in's name.
     """
     suggestion = None if is_known_ep(resolve_ep_name(ep_name)) else suggest_ep_name(ep_name)
     return (

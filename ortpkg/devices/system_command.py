@@ -9,7 +9,7 @@ _MOST_CHARACTERS = 1 << 20
 
 
 def output_of(command: Sequence[str], *, timeout_s: float) -> str | None:
-    """What ``command`` prints; None where it is missing, fails or hangs."""
+    """Return the output of ``command``; None if it is missing, fails or hangs."""
     try:
         completed = subprocess.run(
             list(command),

@@ -1,11 +1,9 @@
-"""What Windows knows about a machine: the registry, and the devices that are plugged in now.
+"""Probe of a Windows machine: the registry, and the devices that are present now.
 
-Nothing is started.
-
-Sources: Microsoft's list of device set-up classes (Display, ComputeAccelerator), the registry keys
-of a device (``Enum\\<instance>``) and of its driver (``Control\\Class\\<guid>\\<number>``:
-DriverDesc, DriverVersion, HardwareInformation.qwMemorySize), and
-``HARDWARE\\DESCRIPTION\\System\\CentralProcessor``.
+Nothing is started. Sources: Microsoft's list of device set-up classes (Display,
+ComputeAccelerator), the registry keys of a device (``Enum\\<instance>``) and of its driver
+(``Control\\Class\\<guid>\\<number>``: DriverDesc, DriverVersion, HardwareInformation.qwMemorySize),
+and ``HARDWARE\\DESCRIPTION\\System\\CentralProcessor``.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _CPU_VENDORS = {
     "AuthenticAMD": ("AMD", 0x1022),
     "Qualcomm Technologies Inc": ("Qualcomm", _QUALCOMM),
 }
-#: PF_... numbers of winnt.h → the instruction set in the words of /proc/cpuinfo.
+#: PF_... numbers of winnt.h → name of the instruction set in /proc/cpuinfo.
 _FEATURES = {
     17: "xsave",
     38: "sse4_2",
@@ -52,26 +50,29 @@ _MOST_CHARACTERS = 256
 
 
 def probe_windows(windows: WindowsInterfaces | None = None) -> Machine:
-    """Read this machine (a few milliseconds), or what ``windows`` answers.
+    """Read this machine (a few milliseconds), or the answers of ``windows``.
 
-    What is not told is unknown, or a note.
+    Missing answers are unknown facts, or a note.
     """
-    asked = ThisWindows() if windows is None else windows
+    interfaces = ThisWindows() if windows is None else windows
     notes: list[str] = []
     gpus = [
         device
-        for instance in asked.present_devices(DISPLAY_CLASS)
-        for device in _gpu(asked, instance, notes)
+        for instance in interfaces.present_devices(DISPLAY_CLASS)
+        for device in _gpu(interfaces, instance, notes)
     ]
-    npus = [_npu(asked, instance) for instance in asked.present_devices(COMPUTE_ACCELERATOR_CLASS)]
-    if not asked.present_devices(DISPLAY_CLASS) and not npus:
+    npus = [
+        _npu(interfaces, instance)
+        for instance in interfaces.present_devices(COMPUTE_ACCELERATOR_CLASS)
+    ]
+    if not interfaces.present_devices(DISPLAY_CLASS) and not npus:
         notes.append(
             "Windows lists no display adapter and no compute accelerator: GPUs and NPUs are unknown"
         )
     return Machine(
         os="windows",
-        os_version=_os_version(asked),
-        hardware=(_cpu(asked), *gpus, *npus),
+        os_version=_os_version(interfaces),
+        hardware=(_cpu(interfaces), *gpus, *npus),
         notes=tuple(notes),
     )
 
@@ -102,7 +103,7 @@ def _cpu(windows: WindowsInterfaces) -> HardwareDevice:
 
 
 def _gpu(windows: WindowsInterfaces, instance: str, notes: list[str]) -> list[HardwareDevice]:
-    """The GPU of a display adapter; empty, with a note, where it only draws."""
+    """Return the GPU of a display adapter; empty, with a note, if it only draws."""
     driver = _driver(windows, instance)
     name = _name(windows, instance, driver)
     vendor_id, device_id = _numbers(instance)
@@ -121,8 +122,7 @@ def _gpu(windows: WindowsInterfaces, instance: str, notes: list[str]) -> list[Ha
             vendor_id=vendor_id,
             device_id=device_id,
             is_discrete=is_discrete,
-            # An integrated GPU says how much of the machine's memory it set aside, which is not its
-            # own.
+            # An integrated GPU reports reserved memory of the machine, which is not its own.
             memory_nbytes=memory
             if isinstance(memory, int) and 0 < memory < 1 << 50 and is_discrete
             else None,
@@ -147,7 +147,7 @@ def _npu(windows: WindowsInterfaces, instance: str) -> HardwareDevice:
 
 
 def _driver(windows: WindowsInterfaces, instance: str) -> Mapping[str, Value]:
-    """The values of the driver's key, which the device's key names as ``{class}\\0001``."""
+    """Return the values of the driver's key, which the device's key names as ``{class}\\0001``."""
     reference = _text(windows.values(rf"{_ENUM}\{instance}"), "Driver")
     if not re.fullmatch(r"\{[0-9A-Fa-f-]{36}\}\\\d{4}", reference):
         return {}
@@ -168,14 +168,14 @@ def _driver_facts(
 
 def _pci_address(location: str) -> str:
     r"""The address, as Linux writes it, in Windows' "@...\pci.sys,#65536;PCI bus ...;(1,0,0)"."""
-    found = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
-    if found is None or int(found[1]) > 0xFF or int(found[2]) > 0x1F or int(found[3]) > 7:
+    match = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
+    if match is None or int(match[1]) > 0xFF or int(match[2]) > 0x1F or int(match[3]) > 7:
         return ""
-    return f"0000:{int(found[1]):02x}:{int(found[2]):02x}.{found[3]}"
+    return f"0000:{int(match[1]):02x}:{int(match[2]):02x}.{match[3]}"
 
 
 def _name(windows: WindowsInterfaces, instance: str, driver: Mapping[str, Value]) -> str:
-    """The driver's description, else the device's ("@oem7.inf,%key%;Intel(R) AI Boost")."""
+    """Return the driver's description, else the device's ("@oem7.inf,%key%;Intel(R) AI Boost")."""
     described = _text(windows.values(rf"{_ENUM}\{instance}"), "DeviceDesc").rpartition(";")[2]
     return _text(driver, "DriverDesc") or described
 
@@ -200,15 +200,14 @@ def _numbers(instance: str) -> tuple[int, int]:
     if pci:
         return int(pci[1], 16), int(pci[2], 16)
     acpi = re.match(r"ACPI\\(?:VEN_)?([A-Z]{4})(?:&DEV_)?([0-9A-F]{4})", identity)
-    # ONNX Runtime's way to make a vendor number of an ACPI name: its letters as little-endian
-    # bytes.
+    # ONNX Runtime makes a vendor number of an ACPI name from its letters as little-endian bytes.
     return (int.from_bytes(acpi[1].encode("ascii"), "little"), int(acpi[2], 16)) if acpi else (0, 0)
 
 
 def _is_discrete(name: str, vendor_id: int, device_id: int) -> bool | None:
-    """As on Linux: NVIDIA's are discrete.
+    """Return True for a discrete GPU, as on Linux; None if unknown.
 
-    Intel's by their name, because Windows gives no bus number here.
+    Intel's are recognized by name, because Windows gives no bus number here.
     """
     if vendor_id == NVIDIA:
         return True

@@ -1,4 +1,4 @@
-"""Windows' interfaces that the probe needs: registry, present devices, memory, CPU features.
+"""Windows interfaces of the probe: registry, present devices, memory, CPU features.
 
 Nothing is started and no driver is loaded. Sources: Microsoft's documentation of ``winreg``'s
 functions, CM_Get_Device_ID_ListW (cfgmgr32) and IsProcessorFeaturePresent (kernel32).
@@ -22,49 +22,55 @@ _MOST_KEYS = 4096
 
 
 class WindowsInterfaces(Protocol):
-    """What the probe asks Windows; a test answers from what was recorded."""
+    """Queries of the probe; a test answers them from recordings."""
 
     def values(self, key: str) -> Mapping[str, Value]:
-        """The values of a key under HKEY_LOCAL_MACHINE; empty where it is not there."""
+        """Return the values of a key under HKEY_LOCAL_MACHINE; empty if there is no such key."""
         ...
 
     def subkeys(self, key: str) -> Sequence[str]:
-        """The names of the keys below a key."""
+        """Return the names of the keys below a key."""
         ...
 
     def present_devices(self, class_guid: str) -> Sequence[str]:
-        """Instance ids of the devices of a set-up class that are plugged in now."""
+        """Return the instance ids of the devices of a set-up class that are present now."""
         ...
 
     def memory_nbytes(self) -> tuple[int | None, int | None]:
-        """Physical memory: total, and available now."""
+        """Return the physical memory: total, and available now."""
         ...
 
     def has_feature(self, number: int) -> bool:
-        """Whether the processor has the feature of that number (PF_...)."""
+        """Return True if the processor has the feature of this number (PF_...)."""
         ...
 
 
 class ThisWindows:
-    """The machine that we run on. A question that Windows does not answer has an empty answer."""
+    """The running machine. A query that Windows does not answer has an empty answer."""
 
     def values(self, key: str) -> dict[str, Value]:
-        """The values of a key under HKEY_LOCAL_MACHINE by name; none where it cannot be read."""
+        """Return the values of a key under HKEY_LOCAL_MACHINE by name.
+
+        None if it cannot be read.
+        """
         winreg = _winreg()
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         if winreg is None:
-            return found
+            return values
         try:
             with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as opened:
                 for number in range(min(winreg.QueryInfoKey(opened)[1], _MOST_KEYS)):
                     name, value, _ = winreg.EnumValue(opened, number)
-                    found[name] = value
+                    values[name] = value
         except OSError:
-            return found
-        return found
+            return values
+        return values
 
     def subkeys(self, key: str) -> list[str]:
-        """The names of the keys below a key of HKEY_LOCAL_MACHINE; none where it cannot be read."""
+        """Return the names of the keys below a key of HKEY_LOCAL_MACHINE.
+
+        None if it cannot be read.
+        """
         winreg = _winreg()
         if winreg is None:
             return []
@@ -76,7 +82,7 @@ class ThisWindows:
             return []
 
     def present_devices(self, class_guid: str) -> list[str]:
-        """The instance ids of the devices of a class that are there now."""
+        """Return the instance ids of the devices of a class that are present now."""
         library = _library("cfgmgr32")
         if library is None:
             return []
@@ -96,13 +102,13 @@ class ThisWindows:
         return physical_memory_nbytes()
 
     def has_feature(self, number: int) -> bool:
-        """Whether the processor has the feature of that number (``PF_...`` of winnt.h)."""
+        """Return True if the processor has the feature of this number (``PF_...`` of winnt.h)."""
         library = _library("kernel32")
         return library is not None and bool(library.IsProcessorFeaturePresent(number))
 
 
 def _winreg() -> Any:
-    """The module of the standard library; None elsewhere than on Windows."""
+    """Return the module of the standard library; None except on Windows."""
     try:
         return importlib.import_module("winreg")
     except ImportError:
@@ -110,7 +116,7 @@ def _winreg() -> Any:
 
 
 def _library(name: str) -> Any:
-    """A library of the system itself; None elsewhere than on Windows."""
+    """Return a library of the system; None except on Windows."""
     windll = getattr(ctypes, "WinDLL", None)
     try:
         return None if windll is None else windll(name)

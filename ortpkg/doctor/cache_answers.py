@@ -1,4 +1,4 @@
-"""The cache of contexts made at run time: what is in it, and why a session finds nothing."""
+"""Content of the context cache for a session, and why the session finds nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ortpkg.trust.option_policy import provider_options_of, session_options_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheAnswer:
-    """What the cache has for one session.
+    """Content of the cache for one session.
 
     Attributes:
         what: the variant or the model, for people.
-        ep_name: where it would run.
-        outcomes: one per partition; None where that EP compiles nothing, so that nothing is cached.
+        ep_name: EP of the session.
+        outcomes: one per partition; None if that EP compiles nothing, so that nothing is cached.
     """
 
     what: str
@@ -34,7 +34,10 @@ class CacheAnswer:
 def explain_variant(
     variant: ModelVariant, package: PackageInfo, *, backend: str = "auto", trust: bool = False
 ) -> CacheAnswer:
-    """What a session on a variant would find in the cache. Raises what ``create_session`` does."""
+    """Return what a session on a variant would find in the cache.
+
+    Raise as ``create_session`` does.
+    """
     verdict = variant.verdict(backend=backend)
     what = f"{variant.component_name}/{variant.name}"
     if variant.model_path is None:
@@ -51,12 +54,15 @@ def explain_variant(
 
 
 def explain_model(model: Path, ep: str, device: str | None = None) -> CacheAnswer:
-    """What a session on a model file would find in the cache, on an EP of this machine.
+    """Return what a session on a model file would find in the cache, on an EP of this machine.
 
-    UsageError for an execution provider that nobody knows.
+    Raises:
+        UsageError: an unknown execution provider.
     """
-    known = ep_known_here(ep)
-    return _answer(model.name, CacheQuestion(model=model, ep_device=find_ep_device(known, device)))
+    ep_name = ep_known_here(ep)
+    return _answer(
+        model.name, CacheQuestion(model=model, ep_device=find_ep_device(ep_name, device))
+    )
 
 
 def _answer(what: str, question: CacheQuestion) -> CacheAnswer:

@@ -1,4 +1,4 @@
-"""``doctor``: what keeps models from running well on this machine, and what to do about it.
+"""Diagnosis of what keeps models from running well on this machine, with remedies.
 
 The report is meant to be pasted into a bug report: it names no user, no host and no path of a home,
 and of the environment only variables that change how models run.
@@ -27,56 +27,60 @@ _HOMES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What was found. ``complaints``: errors first."""
+    """Result of a diagnosis.
+
+    Attributes:
+        situation: the gathered facts.
+        complaints: the problems, errors first.
+    """
 
     situation: Situation
     complaints: tuple[Complaint, ...]
 
     @property
     def has_errors(self) -> bool:
-        """Whether something that is installed or plugged in cannot be used."""
-        return any(each.gravity is Gravity.ERROR for each in self.complaints)
+        """True if something that is installed or plugged in cannot be used."""
+        return any(complaint.gravity is Gravity.ERROR for complaint in self.complaints)
 
     @property
     def has_warnings(self) -> bool:
-        """Whether something works, but not as it could."""
-        return any(each.gravity is Gravity.WARNING for each in self.complaints)
+        """True if something works, but not as well as it could."""
+        return any(complaint.gravity is Gravity.WARNING for complaint in self.complaints)
 
 
 def doctor(situation: Situation | None = None) -> DoctorReport:
     """Examine this machine (or a situation that was gathered before).
 
-    Takes a few seconds where backends are asked.
-
-    Every backend and every installed plug-in is loaded, each in a child process with a time limit.
+    Takes a few seconds while backends are asked. Every backend and every installed plug-in is
+    loaded, each in a child process with a time limit.
     """
     looked_at = gather() if situation is None else situation
     return DoctorReport(situation=looked_at, complaints=examine(looked_at))
 
 
 def report_to_json(report: DoctorReport) -> dict[str, Any]:
-    """The report as a JSON object, without what names a user."""
+    """Return the report as a JSON object, without anything that names a user."""
     situation = report.situation
     cleaned: dict[str, Any] = _cleaned(
         {
             "complaints": [
                 {
-                    "check": each.check,
-                    "gravity": each.gravity.value,
-                    "message": each.message,
-                    "remedy": each.remedy,
+                    "check": complaint.check,
+                    "gravity": complaint.gravity.value,
+                    "message": complaint.message,
+                    "remedy": complaint.remedy,
                 }
-                for each in report.complaints
+                for complaint in report.complaints
             ],
             "platform": dict(situation.platform),
             "software": dict(situation.software),
             "hardware": [known_facts_to_json(device) for device in situation.machine.hardware],
             "notes": list(situation.machine.notes),
-            "ep_devices": [ep_device_to_json(each) for each in situation.ep_devices],
+            "ep_devices": [ep_device_to_json(ep_device) for ep_device in situation.ep_devices],
             "plugins": list(situation.plugins),
             "device_files": [
-                {"name": each.name, "is_usable": each.is_usable, "group": each.group}
-                for each in situation.device_files
+                {"name": file.name, "is_usable": file.is_usable, "group": file.group}
+                for file in situation.device_files
             ],
             "variables": dict(situation.variables),
         }
@@ -85,21 +89,24 @@ def report_to_json(report: DoctorReport) -> dict[str, Any]:
 
 
 def report_lines(report: DoctorReport) -> list[str]:
-    """The report as lines of text: no user's name in it, the same order on every machine."""
+    """Return the report as lines of text, without user names.
+
+    The order is the same on every machine.
+    """
     return [clean(line) for line in _lines(report)]
 
 
 def report_to_markdown(report: DoctorReport) -> str:
-    """The block to paste into a bug report."""
-    # A longer fence than any in the text, which has names from hardware in it.
+    """Return the block to paste into a bug report."""
+    # A fence longer than any in the text, which contains names from hardware.
     body = "\n".join(report_lines(report))
-    longest = max((len(found) for found in re.findall(r"`+", body)), default=0)
+    longest = max((len(run) for run in re.findall(r"`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"### ortpkg doctor\n\n{fence}text\n{body}\n{fence}\n"
 
 
 def clean(text: str) -> str:
-    """``text`` without the paths of homes and of the Python environment."""
+    """Return ``text`` without paths of homes and of the Python environment."""
     for path, name in ((sys.prefix, "<environment>"), (str(Path.home()), "~")):
         if len(path) > 1 and path not in {"/usr", "/usr/local", "/root"}:
             text = text.replace(path, name)
@@ -130,11 +137,13 @@ def _lines(report: DoctorReport) -> Iterator[str]:
         "hardware", [_hardware_line(device) for device in situation.machine.hardware]
     )
     yield from _section("notes", list(situation.machine.notes))
-    yield from _section("execution providers", [_ep_line(each) for each in situation.ep_devices])
+    yield from _section(
+        "execution providers", [_ep_line(ep_device) for ep_device in situation.ep_devices]
+    )
     yield from _section("plug-ins", list(situation.plugins))
     files = [
-        f"{each.name} {'usable' if each.is_usable else 'not usable'}"
-        for each in situation.device_files
+        f"{file.name} {'usable' if file.is_usable else 'not usable'}"
+        for file in situation.device_files
     ]
     yield from _section("device files", files)
     variables = [
@@ -142,10 +151,10 @@ def _lines(report: DoctorReport) -> Iterator[str]:
     ]
     yield from _section("environment", variables)
     yield "complaints"
-    for each in report.complaints:
-        yield f"  {each.gravity.value} [{each.check}] {each.message}"
-        if each.remedy:
-            yield f"    → {each.remedy}"
+    for complaint in report.complaints:
+        yield f"  {complaint.gravity.value} [{complaint.check}] {complaint.message}"
+        if complaint.remedy:
+            yield f"    → {complaint.remedy}"
     if not report.complaints:
         yield "  none"
 

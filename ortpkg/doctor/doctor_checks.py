@@ -1,4 +1,4 @@
-"""The checks of ``ortpkg doctor``: from gathered facts to complaints, each with its remedy."""
+"""Checks of ``ortpkg doctor``: from gathered facts to complaints, each with its remedy."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from ortpkg.versions import is_outside, requirement_name
 
 
 class Gravity(StrEnum):
-    """ERROR: something that is installed or plugged in cannot be used.
+    """Severity of a complaint.
 
-    WARNING: it works, but not as it could.
+    ERROR: something that is installed or plugged in cannot be used. WARNING: it works, but not as
+    well as it could.
     """
 
     ERROR = "error"
@@ -30,12 +31,13 @@ class Gravity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """One thing that is not as it should be.
+    """A problem.
 
     Attributes:
         check: stable name, e.g. "unclaimed-device".
-        message: what is so.
-        remedy: what to do; "" where there is nothing to do.
+        gravity: its severity.
+        message: the problem in words.
+        remedy: what to do; "" if there is nothing to do.
     """
 
     check: str
@@ -44,7 +46,7 @@ class Complaint:
     remedy: str = ""
 
 
-#: Part of a library's name → whose device it is for. Without such a device it need not load.
+#: Part of a library's name → vendor and kind of its device. Without such a device it need not load.
 _LIBRARY_DEVICES: dict[str, tuple[str, DeviceType]] = {
     "intel_gpu": ("Intel", DeviceType.GPU),
     "intel_npu": ("Intel", DeviceType.NPU),
@@ -56,7 +58,7 @@ _LIBRARY_DEVICES: dict[str, tuple[str, DeviceType]] = {
     "providers_vitisai": ("AMD", DeviceType.NPU),
     "Qnn": ("Qualcomm", DeviceType.NPU),
 }
-#: How a failure ends that a wheel would mend.
+#: Text in a failure that a wheel would fix.
 _INSTALL = ": pip install "
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -67,9 +69,9 @@ _THREAD_VARIABLES = (
 
 
 def examine(situation: Situation) -> tuple[Complaint, ...]:
-    """Every complaint, errors first; within one gravity in the order of the checks."""
-    found = [complaint for check in CHECKS for complaint in check(situation)]
-    return tuple(sorted(found, key=lambda complaint: list(Gravity).index(complaint.gravity)))
+    """Return every complaint, errors first; within one severity in the order of the checks."""
+    complaints = [complaint for check in CHECKS for complaint in check(situation)]
+    return tuple(sorted(complaints, key=lambda complaint: list(Gravity).index(complaint.gravity)))
 
 
 def _overlapping_distributions(situation: Situation) -> Iterator[Complaint]:
@@ -127,7 +129,7 @@ def _absent_vendor(situation: Situation, failure: str) -> str:
 
 
 def _is_spared(situation: Situation, failure: str) -> bool:
-    """Return True where another EP runs on the devices that the failed one is for."""
+    """Return True if another EP runs on the devices that the failed one is for."""
     ep_name = failure.partition(" ")[0]
     return any(
         offer.device is not None
@@ -230,7 +232,7 @@ def _forbidden_device_files(situation: Situation) -> Iterator[Complaint]:
 
 
 def _missing_device_files(situation: Situation) -> Iterator[Complaint]:
-    """A driver is bound, but /dev has no file to reach it by: the usual state of a container."""
+    """Yield devices with a driver, but without a file in /dev: the usual state of a container."""
     if situation.machine.os != "linux":
         return
     present = tuple(file.name for file in situation.device_files)
@@ -313,20 +315,20 @@ def _cache(situation: Situation) -> Iterator[Complaint]:
 
 
 def _better_variants(situation: Situation) -> Iterator[Complaint]:
-    for each in situation.better_variants:
+    for better in situation.better_variants:
         yield Complaint(
             check="better-variant",
             gravity=Gravity.WARNING,
             message=(
-                f"{quoted(f'{each.component}/{each.variant}')} of {each.name} would be better on"
-                " this machine now, and is not installed"
+                f"{quoted(f'{better.component}/{better.variant}')} of {better.name} would be"
+                " better on this machine now, and is not installed"
             ),
-            remedy=f"{each.how_to_fetch} fetches it",
+            remedy=f"{better.how_to_fetch} fetches it",
         )
 
 
 def _no_engine(situation: Situation) -> Iterator[Complaint]:
-    if not {each.backend for each in situation.ep_devices} & {"openvino", "onnxruntime"}:
+    if not {ep_device.backend for ep_device in situation.ep_devices} & {"openvino", "onnxruntime"}:
         yield Complaint(
             check="embedded-engine-only",
             gravity=Gravity.INFO,

@@ -1,4 +1,4 @@
-"""Names the accelerators that no execution provider here runs on, and what to install for each."""
+"""Accelerators that no execution provider here runs on, and what to install for each."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which native libraries of backends the system's loader refuses, in its own words.
+"""Native libraries of backends that the system's loader refuses, with its messages.
 
-They are loaded, which runs their initializers, so in a child process with a time limit.
+Loading them runs their initializers, so it happens in a child process with a time limit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ortpkg.isolation.backend_probe import probe_timeout_s
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.providers.nvidia_libraries import wheel_folders
 
-#: Module → where its native libraries lie, relative to its folder.
+#: Module → patterns of its native libraries, relative to its folder.
 _NATIVE_LIBRARIES = {"onnxruntime": ("capi/*.so*",), "openvino": ("libs/*.so*", "*.so")}
 _MOST_LIBRARIES = 200
 _SEARCH_VARIABLE = "LD_LIBRARY_PATH"
 
 
 def refused_libraries() -> dict[str, str]:
-    """Library of a backend ("openvino/libs/x.so") → why the loader refuses it, in its own words."""
+    """Return library of a backend ("openvino/libs/x.so") → the loader's message, if refused."""
     folders = {module: folder for module in _NATIVE_LIBRARIES if (folder := _folder_of(module))}
     libraries = {
         f"{module}/{path.relative_to(folder).as_posix()}": path
@@ -32,29 +32,30 @@ def refused_libraries() -> dict[str, str]:
             key=lambda path: (not path.stem.endswith("providers_shared"), path),
         )
     }
-    kept = dict(list(libraries.items())[:_MOST_LIBRARIES])
-    search = dict.fromkeys([*(path.parent for path in kept.values()), *wheel_folders()])
-    refused = refusals([str(path) for path in kept.values()], search=tuple(search))
+    examined = dict(list(libraries.items())[:_MOST_LIBRARIES])
+    search = dict.fromkeys([*(path.parent for path in examined.values()), *wheel_folders()])
+    refused = refusals([str(path) for path in examined.values()], search=tuple(search))
     return {
         name: _without_folders(refused[str(path)], folders)
-        for name, path in kept.items()
+        for name, path in examined.items()
         if str(path) in refused
     }
 
 
 def refusals(libraries: list[str], *, search: tuple[Path, ...] = ()) -> dict[str, str]:
-    """Library → why it cannot be loaded, for those that cannot.
+    """Return library → reason, for those that cannot be loaded.
 
-    One child loads all of them; where it does not survive that, each gets a child of its own.
+    One child process loads all of them; if it does not survive that, each gets a child of its own.
 
     Args:
-        libraries: their paths.
-        search: where libraries that they need are looked for beside the loader's own places.
+        libraries: paths of the libraries.
+        search: folders in which libraries that they need are searched in addition to the loader's
+            own.
     """
     if not libraries:
         return {}
-    given = os.environ.get(_SEARCH_VARIABLE, "")
-    paths = [*([given] if given else []), *map(str, search)]
+    search_path = os.environ.get(_SEARCH_VARIABLE, "")
+    paths = [*([search_path] if search_path else []), *map(str, search)]
     answer = call_in_child(
         f"{__name__}:loader_sentences",
         {"libraries": libraries},
@@ -67,22 +68,25 @@ def refusals(libraries: list[str], *, search: tuple[Path, ...] = ()) -> dict[str
         return {libraries[0]: answer.reason}
     return {
         library: reason
-        for each in libraries
-        for library, reason in refusals([each], search=search).items()
+        for library_path in libraries
+        for library, reason in refusals([library_path], search=search).items()
     }
 
 
 def loader_sentences(libraries: list[str]) -> dict[str, str]:
-    """What the loader says of those that it refuses; the child's side of :func:`refusals`."""
-    said = {}
+    """Return the loader's message for each library that it refuses.
+
+    The child's side of ``refusals``.
+    """
+    messages = {}
     for library in libraries:
-        # Providers' libraries find in it what onnxruntime hands them.
+        # Providers' libraries find symbols of onnxruntime in it.
         is_shared = Path(library).stem.endswith("providers_shared")
         try:
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL if is_shared else ctypes.DEFAULT_MODE)
         except OSError as error:
-            said[library] = str(error)
-    return said
+            messages[library] = str(error)
+    return messages
 
 
 def _folder_of(module: str) -> Path | None:
@@ -90,8 +94,8 @@ def _folder_of(module: str) -> Path | None:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):
         return None
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    return Path(places[0]) if places else None
+    locations = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(locations[0]) if locations else None
 
 
 def _without_folders(sentence: str, folders: Mapping[str, Path]) -> str:

@@ -1,4 +1,4 @@
-"""What ``ortpkg doctor`` looks at, gathered into one value that its checks are functions of."""
+"""Facts that ``ortpkg doctor`` examines, gathered into one value for its checks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins
 
-#: Variables that change how fast or where models run. Their values are numbers and names, never
-#: secrets.
+#: Environment variables that change how fast or where models run. Their values are numbers and
+#: names, never secrets.
 VARIABLES: tuple[str, ...] = (
     *(
         "OMP_NUM_THREADS",
@@ -56,7 +56,7 @@ VARIABLES: tuple[str, ...] = (
     ),
     *("ORTPKG_PROBE_TIMEOUT", "ORTPKG_PROBE_AGAIN", "ORT_DISABLE_ALL_OPTIMIZATION"),
 )
-#: Variables whose values may be paths of a user: only that they are set is told.
+#: Variables whose values may be paths of a user: the report only says that they are set.
 PATH_VARIABLES: tuple[str, ...] = (
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -65,7 +65,7 @@ PATH_VARIABLES: tuple[str, ...] = (
     "PYTHONPATH",
 )
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9_,.:=+-]{0,64}")
-#: Device files by which user space reaches GPUs and NPUs.
+#: Device files through which user space uses GPUs and NPUs.
 _DEVICE_FILES = (
     "dri/renderD*",
     "accel/accel*",
@@ -79,7 +79,13 @@ _DEVICE_FILES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFile:
-    """A device file; ``group`` may read and write it where ``is_usable`` is false for us."""
+    """A device file.
+
+    Attributes:
+        name: path of the file.
+        is_usable: True if this process may read and write it.
+        group: group that may use it if this process may not; "" for none.
+    """
 
     name: str
     is_usable: bool
@@ -88,24 +94,26 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Everything that the checks look at.
+    """Everything that the checks examine.
 
     Attributes:
-        machine, ep_devices: what there is, and what execution providers offer on it.
+        machine, ep_devices: the machine, and the offers of execution providers on it.
         failures: backends and plug-ins that were left out, each with the reason.
-        displaced: sentence on a library in whose place another one is used → what to do.
+        displaced: sentence on a library that another one replaces → what to do.
         software: distribution → version.
-        requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2025.0".
+        requirements: versions that ortpkg needs of installed distributions, e.g.
+            "openvino>=2025.0".
         overlapping: distributions that install the same module ``onnxruntime``.
-        plugins: what other distributions bring.
-        refused_libraries: native library ("onnxruntime/capi/x.so") → what the system's loader says,
-            for those that it refuses.
-        device_files: those under /dev that are there.
-        variables: those of the environment that matter; None where only that it is set is told.
-        usable_cores: how many this process may use; None where unknown.
-        is_cache_usable: whether facts can be kept.
-        better_variants: of installed packages, which would be chosen now and are not here.
-        platform: words about the system and the interpreter, in order.
+        plugins: plug-ins of other distributions.
+        refused_libraries: native library ("onnxruntime/capi/x.so") → message of the system's
+            loader, for those that it refuses.
+        device_files: existing device files under /dev.
+        variables: relevant environment variables; None if the report only says that one is set.
+        usable_cores: number of cores that this process may use; None if unknown.
+        is_cache_usable: True if facts can be stored.
+        better_variants: variants of installed packages that would be chosen now and are not
+            installed.
+        platform: texts about the system and the interpreter, in order.
     """
 
     machine: Machine
@@ -131,7 +139,7 @@ def _is_failure(note: str) -> bool:
 
 
 def gather() -> Situation:
-    """Look at this machine, this environment and this process.
+    """Gather the facts on this machine, this environment and this process.
 
     Backends are asked in child processes.
     """
@@ -139,7 +147,7 @@ def gather() -> Situation:
         machine = with_free_memory(probe())
         offer = discover_ep_devices(machine, named=installed_plugins())
     remedies = displacement_remedies()
-    overlapping = tuple(each.name for each in installed_distributions())
+    overlapping = tuple(distribution.name for distribution in installed_distributions())
     return Situation(
         machine=machine,
         ep_devices=offer.ep_devices,
@@ -160,8 +168,11 @@ def gather() -> Situation:
 
 
 def device_files(root: Path = Path("/")) -> tuple[DeviceFile, ...]:
-    """The device files of GPUs and NPUs under ``root``, and whether this process may use them."""
-    found = []
+    """Return the device files of GPUs and NPUs under ``root``.
+
+    Each says whether this process may use it.
+    """
+    files = []
     for pattern in _DEVICE_FILES:
         for path in sorted((root / "dev").glob(pattern)):
             try:
@@ -172,14 +183,14 @@ def device_files(root: Path = Path("/")) -> tuple[DeviceFile, ...]:
             group = (
                 "" if usable or not status.st_mode & stat.S_IRGRP else _group_name(status.st_gid)
             )
-            found.append(
+            files.append(
                 DeviceFile(
                     name=f"/dev/{path.relative_to(root / 'dev').as_posix()}",
                     is_usable=usable,
                     group=group,
                 )
             )
-    return tuple(found)
+    return tuple(files)
 
 
 def _group_name(number: int) -> str:
@@ -192,27 +203,29 @@ def _group_name(number: int) -> str:
 
 
 def _requirements() -> tuple[str, ...]:
-    """Of ortpkg's own metadata, extras among them; without the marker that names the extra."""
+    """Return the requirements in ortpkg's own metadata, including extras, without markers."""
     try:
-        stated = metadata.requires("ortpkg") or []
-    except metadata.PackageNotFoundError:  # run from its source
+        requirements = metadata.requires("ortpkg") or []
+    except metadata.PackageNotFoundError:  # not installed
         return ()
-    return tuple(dict.fromkeys(each.partition(";")[0].strip() for each in stated))
+    return tuple(
+        dict.fromkeys(requirement.partition(";")[0].strip() for requirement in requirements)
+    )
 
 
 def _variables(environment: Mapping[str, str]) -> dict[str, str | None]:
-    told: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for name in VARIABLES:
         if name in environment:
-            told[name] = environment[name] if _PLAIN_VALUE.fullmatch(environment[name]) else None
-    return told | {name: None for name in PATH_VARIABLES if environment.get(name)}
+            values[name] = environment[name] if _PLAIN_VALUE.fullmatch(environment[name]) else None
+    return values | {name: None for name in PATH_VARIABLES if environment.get(name)}
 
 
 def _is_writable(directory: Path) -> bool:
-    """Whether it can be written, or made where it does not exist yet."""
-    for each in (directory, *directory.parents):
-        if each.exists():
-            return each.is_dir() and os.access(each, os.W_OK | os.X_OK)
+    """Return True if the directory can be written, or created if it does not exist yet."""
+    for folder in (directory, *directory.parents):
+        if folder.exists():
+            return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
     return False
 
 

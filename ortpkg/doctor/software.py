@@ -1,7 +1,4 @@
-"""What is installed of the software that sessions run on, in which versions.
-
-Nothing of it is imported.
-"""
+"""Installed versions of the software that sessions run on; nothing of it is imported."""
 
 from __future__ import annotations
 
@@ -14,11 +11,11 @@ _UNKNOWN = "of unknown version"
 
 
 def installed_software() -> list[tuple[str, str]]:
-    """Names of distributions and their versions, ortpkg first; "" for what is not installed.
+    """Return names and versions of distributions, ortpkg first; "" for what is not installed.
 
-    onnxruntime under the name of the distribution that brings it (``onnxruntime-gpu``,
-    ``onnxruntime-openvino``, ...), each where several do, and behind it the wheels that bring
-    execution providers for it.
+    onnxruntime has the name of the distribution that provides it (``onnxruntime-gpu``,
+    ``onnxruntime-openvino``, ...), each if there are several, followed by the wheels with execution
+    providers for it.
     """
     runtimes = [
         (runtime.name, runtime.version or _UNKNOWN) for runtime in installed_distributions()
@@ -39,5 +36,5 @@ def installed_software() -> list[tuple[str, str]]:
 
 
 def _one(name: str) -> tuple[str, str]:
-    found = find_distributions(name, (name,))
-    return (name, found[0].version or _UNKNOWN) if found else (name, "")
+    distributions = find_distributions(name, (name,))
+    return (name, distributions[0].version or _UNKNOWN) if distributions else (name, "")

@@ -1,6 +1,6 @@
-"""Where buffers lie in a block of memory: integers alone, for whoever plans a run.
+"""Layout of buffers in a block of memory, in integers only.
 
-The engine plans the values of a graph with it, compiled programs their arena.
+The engine plans the values of a graph with it, and compiled programs their arena.
 
 Other folders may import: ``buffer_layout``.
 """

@@ -1,6 +1,6 @@
-"""The layout of one block: an offset for each buffer, such that two in use at once share no byte.
+"""Layout of one block: an offset for each buffer, so that two in use at once share no byte.
 
-It computes with integers alone; whoever plans says which buffers there are, and when they are used.
+Computes with integers only; the caller decides which buffers there are, and when they are used.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from types import MappingProxyType
 
-#: With more buffers only the layout in the order of the steps is made; the other one is quadratic.
+#: With more buffers only the layout in the order of the steps is made; the others are quadratic.
 _MOST_BUFFERS_FOR_BEST_LAYOUT = 600
-#: Which buffers are placed first: large ones, long-lived ones, those that take much for long.
+#: Orders of placing buffers: large ones first, long-lived ones, those with the largest product.
 _IMPORTANCES: tuple[Callable[[Buffer], int], ...] = (
     lambda buffer: buffer.nbytes,
     lambda buffer: buffer.last - buffer.first,
@@ -36,13 +36,13 @@ class MemoryPattern:
     sizes: Mapping[int, int]
 
     def offset_of(self, buffer: int) -> int | None:
-        """The offset of a buffer, None for one that the pattern does not know."""
+        """Return the offset of a buffer; None if the pattern does not have it."""
         return self.offsets.get(buffer)
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """What a layout places: bytes, and the steps (both ends included) in which they are used."""
+    """A buffer to lay out: its bytes, and the steps (both ends included) in which it is used."""
 
     owner: int
     nbytes: int
@@ -50,36 +50,36 @@ class Buffer:
 
     @property
     def first(self) -> int:
-        """The first step that the buffer is used in."""
+        """First step in which the buffer is used."""
         return self.intervals[0][0]
 
     @property
     def last(self) -> int:
-        """The last step that the buffer is used in."""
+        """Last step in which the buffer is used."""
         return self.intervals[-1][1]
 
     def overlaps(self, other: Buffer) -> bool:
-        """Whether both are in use at some step.
+        """Return True if both are in use at some step.
 
-        Each interval is looked at once: a long chain has thousands.
+        Each interval is visited once: a long chain has thousands.
         """
-        own = its = 0
-        while own < len(self.intervals) and its < len(other.intervals):
-            if self.intervals[own][1] < other.intervals[its][0]:
-                own += 1
-            elif other.intervals[its][1] < self.intervals[own][0]:
-                its += 1
+        index = other_index = 0
+        while index < len(self.intervals) and other_index < len(other.intervals):
+            if self.intervals[index][1] < other.intervals[other_index][0]:
+                index += 1
+            elif other.intervals[other_index][1] < self.intervals[index][0]:
+                other_index += 1
             else:
                 return True
         return False
 
 
 def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
-    """Offsets for ``buffers``, aligned, such that two in use at once share no byte.
+    """Return aligned offsets for ``buffers``, so that two in use at once share no byte.
 
-    Best fit in the order in which the buffers begin comes first. Where it needs more than the least
+    First, best fit in the order in which the buffers begin. If it needs more than the least
     possible, best fit in other orders is tried (quadratic, so not with very many buffers), and the
-    smallest is taken. Of equal candidates the earlier one wins, so that equal input gives an equal
+    smallest is used. Of equal candidates the earlier one wins, so that equal input gives an equal
     layout.
     """
     offsets = _lay_out_by_step(buffers, alignment)
@@ -99,7 +99,7 @@ def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
 
 
 def least_possible_peak(buffers: Sequence[Buffer]) -> int:
-    """The largest sum of bytes in use at one step: no layout of this order can need less."""
+    """Return the largest sum of bytes in use at one step: no layout of this order can need less."""
     changes: dict[int, int] = {}
     for buffer in buffers:
         for start, end in buffer.intervals:
@@ -129,24 +129,24 @@ def _lay_out_by_importance(
         key=lambda buffer: (-importance(buffer), -buffer.nbytes, buffer.first, buffer.owner),
     ):
         begin, last = buffer.first, buffer.last
-        taken = [
+        occupied = [
             (offset, end)
             for offset, end, other_begin, other_last, other in placed
             if other_begin <= last and begin <= other_last and buffer.overlaps(other)
         ]
         need = _aligned(buffer.nbytes, alignment)
-        offset = _best_gap(taken, need)
+        offset = _best_gap(occupied, need)
         offsets[buffer.owner] = offset
         insort(placed, (offset, offset + need, begin, last, buffer), key=lambda entry: entry[:2])
     return offsets
 
 
-def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
-    """The start of the smallest gap of ``need`` bytes between ``taken`` ranges, sorted by start."""
+def _best_gap(occupied: Sequence[tuple[int, int]], need: int) -> int:
+    """Return the start of the smallest gap of ``need`` bytes between ranges sorted by start."""
     best: int | None = None
     best_size = 0
     reached = 0
-    for start, end in taken:
+    for start, end in occupied:
         gap = start - reached
         if gap >= need and (best is None or gap < best_size):
             best, best_size = reached, gap
@@ -155,9 +155,9 @@ def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
 
 
 def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    """Allocate and frees in the order of the steps.
+    """Allocate and free in the order of the steps.
 
-    A buffer keeps its place from its first step to its last.
+    A buffer keeps its offset from its first step to its last.
     """
     free = _FreeRanges()
     ending: list[tuple[int, int, int]] = []
@@ -176,17 +176,19 @@ def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int
 
 
 class _FreeRanges:
-    """Free ranges below the highest byte handed out, sorted by start, none next to another."""
+    """Free ranges below the highest byte in use, sorted by start, none adjacent to another."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
-        # The same as (bytes, start), smallest first: there may be thousands, none of which is large
-        # enough.
+        # The same as (bytes, start), smallest first: there may be thousands, all of them too small.
         self._by_size: list[tuple[int, int]] = []
         self._top = 0
 
     def take(self, need: int) -> int:
-        """The start of the smallest free range of ``need`` bytes, else the end of what is used."""
+        """Return the start of the smallest free range of ``need`` bytes.
+
+        If there is none, return the end of the used ranges.
+        """
         fitting = bisect_left(self._by_size, (need, 0))
         if fitting < len(self._by_size):
             _, start = self._by_size[fitting]
@@ -201,7 +203,7 @@ class _FreeRanges:
         return start
 
     def give_back(self, start: int, nbytes: int) -> None:
-        """Free a range, joined with the free ranges beside it."""
+        """Free a range, and join it with adjacent free ranges."""
         end = start + nbytes
         position = bisect_left(self._ranges, (start, 0))
         if position < len(self._ranges) and self._ranges[position][0] == end:

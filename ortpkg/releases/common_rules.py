@@ -1,7 +1,7 @@
-"""What the rules of two onnxruntime generations share: what they look at, answer, and rate by.
+"""Common parts of the rules of two onnxruntime generations: their inputs, results, and scores.
 
-A release selects by one execution provider (EP) and looks at what that EP exposes; each
-generation's rules are a module of their own (``metadata_rules``, ``component_rules``), followed by
+A release selects by one execution provider (EP) and looks at the devices that this EP exposes. Each
+generation's rules are a module of their own (``metadata_rules``, ``component_rules``), used by
 ``release_selector``.
 """
 
@@ -16,16 +16,19 @@ from ortpkg.package.package_info import Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.verdict import ReasonCode
 
-#: An EP factory's rating of a compatibility string on several EP devices of one EP at once; may
+#: Returns an EP factory's rating of a compatibility string on several EP devices of one EP; may
 #: raise.
 JointCompatibilityOf = Callable[[Sequence[EpDevice], str], CompiledModelCompatibility]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a release does not open the package, and where: a document and a pointer into it.
+    """Reason why a release does not open the package, with a document and a pointer into it.
 
-    ``status``: the release's own word for it, where it has one.
+    Attributes:
+        document, pointer: location of the problem.
+        message: the problem in words.
+        status: the release's own name of it, if it has one.
     """
 
     document: str
@@ -43,8 +46,8 @@ class SelectingEp:
     """The EP by which a release selects.
 
     Attributes:
-        name: its full name.
-        exposed: EP devices that the release knows of, each with a device; none for an EP without
+        name: full name of the EP.
+        exposed: EP devices that the release knows, each with a device; none for an EP without
             devices.
         places: EP devices that could run a session here, on any backend, in order of preference.
     """
@@ -56,15 +59,15 @@ class SelectingEp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseJudgement:
-    """What a release's rules say of one variant: a rejection if it has a code, else a score.
+    """A release's judgement of one variant: a rejection if it has a code, else a score.
 
     Attributes:
-        code, reason: of a rejection.
+        code, reason: code and reason of a rejection.
         score: higher is better.
-        device: the device type that the variant asks for and was matched, "" where none was asked
-            for.
-        compatibility: what the EP said of the compatibility string.
-        notes: what was noted on the way.
+        device: the device type that the variant asks for and that was matched; "" if it asks for
+            none.
+        compatibility: the EP's rating of the compatibility string.
+        notes: notes for the verdict.
     """
 
     code: ReasonCode | None = None
@@ -77,24 +80,24 @@ class ReleaseJudgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRules:
-    """How one generation of onnxruntime selects.
+    """Rules by which one generation of onnxruntime selects.
 
     Attributes:
-        release: for people, e.g. "onnxruntime 1.31".
-        criteria: what decides among variants that can run, in order; the second one among equal
+        release: name for people, e.g. "onnxruntime 1.31".
+        criteria: criteria among variants that can run, in order; the second decides among equal
             scores.
-        constraints_of: the constraints that it reads; None where the variant has no keys that it
-            reads.
-        selecting_ep: of the EPs that an application asks for, in order, the one that counts; None
-            if it takes none.
-        without_ep: what it says where it takes none.
-        names_end_at_nul: whether it finds the selected variant again by a name that ends at a NUL.
-        exposes_cpu: whether the CPU EP is known with its device.
-        judge: its rules for one variant.
-        order: of variants with what the release reads of each: in which order they win among equal
-            scores.
-        seen_of_tie: what is known of a tie of these variants, where the source does not say who
-            wins it; None where it does.
+        constraints_of: returns the constraints that it reads; None if the variant has no keys that
+            it reads.
+        selecting_ep: returns the EP that counts among those that an application asks for, in order;
+            None if it takes none.
+        without_ep: its message if it takes none.
+        names_end_at_nul: True if it looks the selected variant up by a name that ends at a NUL.
+        exposes_cpu: True if the CPU EP has a device.
+        judge: judges one variant.
+        order: returns variants, given what the release reads of each, in the order in which they
+            win among equal scores.
+        seen_of_tie: returns what was observed for a tie of these variants, if the source does not
+            say who wins; None if it does.
     """
 
     release: str
@@ -109,7 +112,7 @@ class ReleaseRules:
     seen_of_tie: Callable[[Sequence[str], Mapping[str, Constraints]], str] | None
 
 
-#: What a rating adds to a score; one that a release does not know scores UNKNOWN_RATING_SCORE.
+#: Rating → its score; a rating that a release does not know has UNKNOWN_RATING_SCORE.
 SCORES: Mapping[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.OPTIMAL: 100,
     CompiledModelCompatibility.PREFER_RECOMPILATION: 50,
@@ -120,15 +123,19 @@ UNKNOWN_RATING_SCORE = -100
 
 
 def exposed_of_type(ep: SelectingEp, device: str) -> tuple[EpDevice, ...]:
-    """The exposed EP devices whose type is ``device``, in lower case."""
+    """Return the exposed EP devices of type ``device``, in lower case."""
     return tuple(
-        each for each in ep.exposed if each.device is not None and each.device.type.value == device
+        ep_device
+        for ep_device in ep.exposed
+        if ep_device.device is not None and ep_device.device.type.value == device
     )
 
 
 def device_rejection(ep: SelectingEp, device: str) -> ReleaseJudgement:
-    """The rejection of a variant whose device none of the exposed ones is."""
-    types = dict.fromkeys(each.device.type.value for each in ep.exposed if each.device is not None)
+    """Return the rejection of a variant whose device type the EP does not expose."""
+    types = dict.fromkeys(
+        ep_device.device.type.value for ep_device in ep.exposed if ep_device.device is not None
+    )
     exposed = (
         f"exposes {', '.join(types)} only"
         if types
@@ -141,7 +148,7 @@ def device_rejection(ep: SelectingEp, device: str) -> ReleaseJudgement:
 
 
 def unsupported(ep: SelectingEp, info: str) -> ReleaseJudgement:
-    """The rejection of a variant that the EP calls unsupported."""
+    """Return the rejection of a variant that the EP rates as unsupported."""
     return ReleaseJudgement(
         code=ReasonCode.COMPILED_MODEL_UNSUPPORTED,
         reason=f"{ep.name} does not support what it was compiled for: {quoted(info)}",
@@ -150,7 +157,7 @@ def unsupported(ep: SelectingEp, info: str) -> ReleaseJudgement:
 
 
 def rating_notes(rating: CompiledModelCompatibility) -> tuple[str, ...]:
-    """What to say of a rating that nobody here could give."""
+    """Return a note on a rating that nobody here could give."""
     if rating is not CompiledModelCompatibility.UNKNOWN:
         return ()
     return ("its compatibility string cannot be rated here: counted as not applicable",)

@@ -1,8 +1,8 @@
-"""How onnxruntime 1.28 on select from the component generation: two policies.
+"""Rules by which onnxruntime 1.28 and later select from the component generation: two policies.
 
 "onnxruntime-1.31" is 1.28 to 1.31; in "onnxruntime-1.32" the CPU's execution provider has a device.
-Source: the behaviour of the releases 1.28.0 to 1.32.0, which tests/interop/ holds this against. The
-numbers are those of the table in docs/selection.md.
+Source: the behaviour of the releases 1.28.0 to 1.32.0, with which tests/interop/ compares this
+module. The rule numbers are those of the table in docs/selection.md.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ from ortpkg.selection.verdict import ReasonCode
 
 
 def _selecting_ep(eps: Sequence[str]) -> str | None:
-    """C0 and C6: the first that the application asks for, or the CPU's where it asks for none.
+    """C0 and C6: return the first EP that the application asks for, or the CPU's.
 
     No other is tried.
     """
     return eps[0] if eps else CPU_EP
 
 
-def _judge(stated: Constraints, ep: SelectingEp, rate: JointCompatibilityOf) -> ReleaseJudgement:
-    """C1 to C4 for one variant."""
-    rejection = _ep_rejection(_text(stated.ep), ep)
+def _judge(
+    constraints: Constraints, ep: SelectingEp, rate: JointCompatibilityOf
+) -> ReleaseJudgement:
+    """Judge one variant by C1 to C4."""
+    rejection = _ep_rejection(_text(constraints.ep), ep)
     if rejection is not None:
         return rejection
-    device = _text(stated.device).lower()
-    asked = exposed_of_type(ep, device)[:1] if device else ep.exposed
-    if device and not asked:  # C2: also where the EP exposes none
+    device = _text(constraints.device).lower()
+    rated_devices = exposed_of_type(ep, device)[:1] if device else ep.exposed
+    if device and not rated_devices:  # C2: also where the EP exposes none
         return device_rejection(ep, device)
-    info = _text(stated.ep_compatibility_info)
+    info = _text(constraints.ep_compatibility_info)
     rating = CompiledModelCompatibility.NOT_APPLICABLE
-    if info and asked:  # C3; an EP without devices has no factory that could be asked
+    if info and rated_devices:  # C3; an EP without devices has no factory that could be asked
         try:
-            rating = rate(asked, info)
+            rating = rate(rated_devices, info)
         except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the release drops the variant
             return ReleaseJudgement(
                 code=ReasonCode.COMPATIBILITY_CHECK_FAILED,
@@ -68,7 +70,7 @@ def _judge(stated: Constraints, ep: SelectingEp, rate: JointCompatibilityOf) -> 
 
 
 def _ep_rejection(named: str, ep: SelectingEp) -> ReleaseJudgement | None:
-    """C1: the variant must name the EP; names are compared in full, with case."""
+    """C1: reject a variant that does not name the EP; names are compared in full, with case."""
     if named == ep.name:
         return None
     if not named:
@@ -83,13 +85,13 @@ def _ep_rejection(named: str, ep: SelectingEp) -> ReleaseJudgement | None:
 
 
 def _text(text: str | None) -> str:
-    """As it arrives behind the C functions: up to a NUL; nothing stated is the empty text."""
+    """Return a text as C functions see it: up to a NUL; "" if nothing is stated."""
     return until_nul(text or "")
 
 
-def _written_order(stated: Mapping[str, Constraints]) -> list[str]:
-    """C5: only a strictly greater score replaces an earlier variant."""
-    return list(stated)
+def _written_order(constraints_by_name: Mapping[str, Constraints]) -> list[str]:
+    """C5: keep the order, since only a strictly greater score replaces an earlier variant."""
+    return list(constraints_by_name)
 
 
 COMPONENT_RULES_1_31 = ReleaseRules(

@@ -1,9 +1,9 @@
-"""Read a package as onnxruntime 1.26 and 1.27 do: what they open, refuse and make of it.
+"""Read a package as onnxruntime 1.26 and 1.27 do, with their refusals.
 
 They read the metadata generation only, ignore what they do not know, confine nothing to the
-package, have no limits, and resolve the model of every variant, also of those that they would not
-select. ``tests/interop/`` holds all of this against the releases. Only documents are read here; of
-other files names and kinds are looked at, as the system sees them: a path ends at a NUL.
+package, have no limits, and resolve the model of every variant, even of those that they would not
+select. ``tests/interop/`` compares all of this with the releases. Only documents are read here; of
+other files only names and kinds are used, as the system sees them: a path ends at a NUL.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ortpkg.package.package_info import (
 from ortpkg.package.paths.disk_places import PathKind, kind_of
 from ortpkg.releases.common_rules import Refusal
 
-# The releases have no limits. What exceeds these is not foretold.
+# The releases have no limits. Packages beyond these are not predicted.
 _MOST_NBYTES = 64 * 1024 * 1024
 _LIMITS = DocumentLimits(
     nbytes=_MOST_NBYTES,
@@ -60,8 +60,8 @@ class _RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The component that a release reads: name, folder, metadata.json and what is in that."""
+class _ReadComponent:
+    """The component that a release reads: name, folder, metadata.json and its content."""
 
     name: str
     folder: str
@@ -71,35 +71,36 @@ class _Found:
 
 
 def read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[Refusal, ...]]:
-    """The package in ``root`` as onnxruntime 1.26 and 1.27 find it, or all reasons not to open it.
+    """Return the package in ``root`` as onnxruntime 1.26 and 1.27 find it, or all refusals.
 
-    ``model_path`` of a variant is what they would load, which need not be a file. Options, which
-    they ignore, are left out. The model of a variant lies where they look for it, in the package or
-    not.
+    ``model_path`` of a variant is the path that they would load, which need not be a file and may
+    lie outside the package. Options, which they ignore, are left out.
     """
     try:
-        found = _find_component(os.path.realpath(root))
+        component_found = _find_component(os.path.realpath(root))
     except _RefusedError as error:
         return None, (error.refusal,)
     variants: list[VariantInfo] = []
     refusals: list[Refusal] = []
-    for name, body in found.metadata["model_variants"].items():
+    for name, body in component_found.metadata["model_variants"].items():
         try:
-            variants.append(_read_variant(name, body if isinstance(body, Mapping) else {}, found))
+            variants.append(
+                _read_variant(name, body if isinstance(body, Mapping) else {}, component_found)
+            )
         except _RefusedError as error:
             refusals.append(error.refusal)
     if refusals:
         return None, tuple(refusals)
     component = ComponentInfo(
-        name=found.name,
-        directory=Path(until_nul(found.folder)),
+        name=component_found.name,
+        directory=Path(until_nul(component_found.folder)),
         variants=tuple(variants),
-        source=Source(document=found.document),
+        source=Source(document=component_found.document),
     )
-    version = found.manifest.get("model_version")
+    version = component_found.manifest.get("model_version")
     package = PackageInfo(
         root=Path(os.path.realpath(root)),
-        name=found.manifest.get("model_name", found.name),
+        name=component_found.manifest.get("model_name", component_found.name),
         version=version if isinstance(version, str) else None,
         format=PackageFormat.METADATA,
         components=(component,),
@@ -108,12 +109,12 @@ def read_as_1_27(root: Path) -> tuple[PackageInfo | None, tuple[Refusal, ...]]:
     return package, ()
 
 
-def _find_component(root: str) -> _Found:
+def _find_component(root: str) -> _ReadComponent:
     if (
         _kind_at(_joined(root, METADATA), METADATA) is PathKind.FILE
-    ):  # a component's own folder, whatever else is there
+    ):  # a component's own folder, whatever else it contains
         metadata = _read_metadata(root, METADATA)
-        return _Found(
+        return _ReadComponent(
             name=os.path.basename(root),  # noqa: PTH119
             folder=root,
             document=METADATA,
@@ -129,7 +130,7 @@ def _find_component(root: str) -> _Found:
     is_listed = "component_models" in manifest
     pointer = "/component_models" if is_listed else ""
     components = manifest["component_models"] if is_listed else list(_discover(root))
-    if not isinstance(components, list) or not all(isinstance(each, str) for each in components):
+    if not isinstance(components, list) or not all(isinstance(name, str) for name in components):
         raise _RefusedError(MANIFEST, "component_models is not a list of names", pointer)
     if len(components) != 1:
         raise _RefusedError(
@@ -142,18 +143,18 @@ def _find_component(root: str) -> _Found:
     metadata = _read_metadata(folder, document)
     if not metadata["model_variants"]:
         raise _RefusedError(document, "has no variants in model_variants")
-    return _Found(
+    return _ReadComponent(
         name=component, folder=folder, document=document, metadata=metadata, manifest=manifest
     )
 
 
 def _discover(root: str) -> Iterator[str]:
-    """The folders in models/ that have a metadata.json.
+    """Yield the folders in models/ that have a metadata.json.
 
-    One that cannot be read is an error here.
+    One that cannot be read is an error.
     """
     folder = _joined(root, MODELS)
-    for entry in sorted(_entries(folder, MODELS), key=lambda each: each.name):
+    for entry in sorted(_entries(folder, MODELS), key=lambda item: item.name):
         document = f"{MODELS}/{entry.name}/{METADATA}"
         if _kind_of_entry(entry, MODELS) is not PathKind.DIRECTORY:
             continue
@@ -163,29 +164,29 @@ def _discover(root: str) -> Iterator[str]:
 
 
 def _read_metadata(folder: str, document: str) -> Mapping[str, Any]:
-    """metadata.json with its ``model_variants``, an object."""
+    """Return metadata.json, whose ``model_variants`` is an object."""
     metadata = _read(_joined(folder, METADATA), document)
     if not isinstance(metadata, Mapping) or not isinstance(metadata.get("model_variants"), Mapping):
         raise _RefusedError(document, "is no JSON object with the object model_variants")
     return metadata
 
 
-def _read_variant(name: str, body: Mapping[str, Any], found: _Found) -> VariantInfo:
+def _read_variant(name: str, body: Mapping[str, Any], component: _ReadComponent) -> VariantInfo:
     pointer = json_pointer("model_variants", name)
-    folder = _joined(found.folder, sanitize_model_id(_text(body, "model_id")) or name)
+    folder = _joined(component.folder, sanitize_model_id(_text(body, "model_id")) or name)
     try:
-        model = _find_model(folder, body.get("model_file"), found.document)
+        model = _find_model(folder, body.get("model_file"), component.document)
     except _RefusedError as error:
         message = (
             f"variant {quoted(name)} {error}: the whole package is refused, whichever variant would"
             " suit"
         )
-        raise _RefusedError(found.document, message, pointer) from None
-    stated = body.get("constraints")
-    constraints = stated if isinstance(stated, Mapping) else {}
+        raise _RefusedError(component.document, message, pointer) from None
+    constraints_value = body.get("constraints")
+    constraints = constraints_value if isinstance(constraints_value, Mapping) else {}
     return VariantInfo(
         name=name,
-        component_name=found.name,
+        component_name=component.name,
         directory=Path(until_nul(folder)),
         model_path=Path(until_nul(model)),
         constraints=Constraints(
@@ -194,35 +195,35 @@ def _read_variant(name: str, body: Mapping[str, Any], found: _Found) -> VariantI
             architecture=_text(constraints, "architecture") or None,
             ep_compatibility_info=_text(constraints, "ep_compatibility_info") or None,
         ),
-        source=Source(document=found.document, pointer=pointer),
+        source=Source(document=component.document, pointer=pointer),
     )
 
 
 def _find_model(folder: str, model_file: Any, document: str) -> str:
-    """What a variant's ``model_file`` stands for: a file, or the only ONNX file of a folder."""
-    place = folder
+    """Return the file for a variant's ``model_file``, or the only ONNX file of a folder."""
+    path = folder
     if isinstance(model_file, str):
-        place = _joined(folder, model_file)
-        kind = _kind_at(place, document)
+        path = _joined(folder, model_file)
+        kind = _kind_at(path, document)
         if kind is PathKind.MISSING:
             raise _RefusedError(document, f"has no model file {quoted(model_file)}")
         if kind is not PathKind.DIRECTORY:
-            return place
+            return path
     names = [
         entry.name
-        for entry in _entries(place, document)
+        for entry in _entries(path, document)
         if _kind_of_entry(entry, document) is PathKind.FILE and _is_model(entry.name)
     ]
     if len(names) != 1:
-        shown = quoted(os.path.basename(os.path.normpath(place)))  # noqa: PTH119
+        shown = quoted(os.path.basename(os.path.normpath(path)))  # noqa: PTH119
         raise _RefusedError(
             document, f"has {len(names)} ONNX files in {shown}, and names none of them"
         )
-    return _joined(place, *names)
+    return _joined(path, *names)
 
 
 def _is_model(name: str) -> bool:
-    """Whether the extension of a file's name is .onnx.
+    """Return True if the extension of a file's name is .onnx.
 
     A name that is nothing but an extension has none.
     """
@@ -239,9 +240,9 @@ def _joined(*parts: str) -> str:
 
 
 def _kind_at(path: str, document: str) -> PathKind:
-    """What is at ``path``, links followed.
+    """Return the kind of file at ``path``, following links.
 
-    Where the system cannot tell, the release stops with its error.
+    An error of the system stops the release.
     """
     try:
         return kind_of(os.stat(until_nul(path)))  # noqa: PTH116
@@ -265,7 +266,7 @@ def _entries(folder: str, document: str) -> Iterable[os.DirEntry[str]]:
 
 
 def _kind_of_entry(entry: os.DirEntry[str], document: str) -> PathKind:
-    """The kind of a folder's entry; a link that leads in a circle stops the release."""
+    """Return the kind of a folder's entry; a link that leads in a circle stops the release."""
     if entry.is_symlink():
         return _kind_at(entry.path, document)
     if entry.is_dir():

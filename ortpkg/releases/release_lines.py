@@ -22,7 +22,7 @@ from ortpkg.releases.component_rules import COMPONENT_RULES_1_31, COMPONENT_RULE
 from ortpkg.releases.metadata_rules import METADATA_RULES
 from ortpkg.releases.release_1_27 import read_as_1_27
 
-#: The package, None where it is refused; and why.
+#: The package, or None if it is refused, with the reasons.
 Reading = tuple[PackageInfo | None, tuple[Refusal, ...]]
 
 
@@ -31,10 +31,10 @@ class ReleaseLine:
     """Releases that behave alike.
 
     Attributes:
-        covers: which, for people.
-        read: a folder as they find it.
-        finds_the_same: whether they find what ortpkg finds in a package that both open.
-        rules: by which they select.
+        covers: the releases, for people.
+        read: reads a folder as they do.
+        finds_the_same: True if they find what ortpkg finds in a package that both open.
+        rules: rules by which they select.
     """
 
     covers: str
@@ -48,12 +48,12 @@ def _read_components(compat: str, root: Path) -> Reading:
         package, findings = check_package(root, compat=compat)
     except PackageNotFoundError:  # a component's own folder, which the metadata generation reads
         return None, (Refusal(document=MANIFEST, message="there is none", status="ORTC-IO"),)
-    errors = [each for each in findings if each.severity is Severity.ERROR]
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     return package, tuple(
         Refusal(
-            document=each.document, message=each.message, pointer=each.pointer, status=each.rule
+            document=error.document, message=error.message, pointer=error.pointer, status=error.rule
         )
-        for each in errors
+        for error in errors
     )
 
 

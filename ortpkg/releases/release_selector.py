@@ -1,7 +1,7 @@
-"""Which variant an onnxruntime release would select by its rules on this machine, and why.
+"""Predict which variant an onnxruntime release would select on this machine, and why.
 
 It answers for an application that asks for execution providers (EPs) in an order, as session
-options do, not for one that leaves the choice to a policy of onnxruntime's.
+options do, not for one that leaves the choice to a policy of onnxruntime.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ _ONNXRUNTIME = "onnxruntime"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
-    """A variant as the release judged it, with its place among equal scores if it is eligible."""
+    """A variant as the release judged it.
+
+    Attributes:
+        variant: the variant.
+        judgement: the release's judgement.
+        places: EP devices on which it could run here; None stands for no device.
+        order: position among equal scores, if it is eligible.
+    """
 
     variant: VariantInfo
     judgement: ReleaseJudgement
@@ -37,7 +44,7 @@ class _Judged:
     order: int = 0
 
     def rank(self, place_at: int) -> tuple[int, ...]:
-        """One number per criterion of the release, smaller is better."""
+        """Return one number per criterion of the release; smaller is better."""
         return (-self.judgement.score, self.order, place_at)
 
 
@@ -53,39 +60,46 @@ def select_as_release(
     refusal: str = "",
     notes: Sequence[str] = (),
 ) -> Selection:
-    """What the release of ``policy`` selects from ``component``, with a verdict on every variant.
+    """Return the selection of a release from ``component``, with a verdict on every variant.
+
+    ``best`` is None if the release selects nothing. ``unpredictable`` names the variants among
+    which its rules do not decide; ``best`` is then the likeliest, if any is.
 
     Args:
         component: the component model.
-        ep_devices: what the EPs offer; their order does not matter.
+        ep_devices: offers of the EPs, in any order.
         policy: a key of RELEASE_LINES.
-        hardware: what the machine has.
+        hardware: devices of the machine.
         compatibility: an EP factory's rating of a compatibility string on EP devices of one EP
             together.
-        eps: the EPs that an application asks for, in its order; aliases are understood.
-        constraints: variant → what the release reads of it, of all that it reads; None where that
-            is what the variants carry.
-        refusal: why the release does not even open the package; "" where it does.
+        eps: EPs that an application asks for, in its order; aliases are understood.
+        constraints: variant → the constraints that the release reads, for all that it reads; None
+            if these are the variants' own.
+        refusal: reason why the release does not open the package; "" if it does.
         notes: carried into the warnings.
 
-    ``best`` is None where the release selects nothing. ``unpredictable`` names the variants among
-    which its rules do not decide; ``best`` is then the likeliest, if any is.
-
-    Raises UsageError for an EP that nobody knows.
+    Raises:
+        UsageError: an unknown EP.
     """
     rules = RELEASE_LINES[policy].rules
     ordered = order_devices(ep_devices, POLICIES["default"], hardware)
-    asked = _full_names(eps, component, ordered)
-    stated = {
-        each.name: rules.constraints_of(each) if constraints is None else constraints.get(each.name)
-        for each in component.variants
+    requested_eps = _full_names(eps, component, ordered)
+    constraints_by_name = {
+        variant.name: rules.constraints_of(variant)
+        if constraints is None
+        else constraints.get(variant.name)
+        for variant in component.variants
     }
-    ep = _selecting_ep(rules.selecting_ep(asked), ordered, rules)
+    ep = _selecting_ep(rules.selecting_ep(requested_eps), ordered, rules)
     judged = [
-        _judge(variant, stated[variant.name], ep, rules, compatibility, refusal)
+        _judge(variant, constraints_by_name[variant.name], ep, rules, compatibility, refusal)
         for variant in component.variants
     ]
-    eligible = _in_order([each for each in judged if each.judgement.code is None], stated, rules)
+    eligible = _in_order(
+        [judged_variant for judged_variant in judged if judged_variant.judgement.code is None],
+        constraints_by_name,
+        rules,
+    )
     if reason := _why_ambiguous(eligible, component, rules):
         judged = [
             _rejected(variant, ReasonCode.PACKAGE_REFUSED, reason) for variant in component.variants
@@ -93,7 +107,9 @@ def select_as_release(
         eligible = []
     tied = _tied(eligible)
     verdicts = _verdicts(
-        eligible, [each for each in judged if each.judgement.code is not None], rules
+        eligible,
+        [judged_variant for judged_variant in judged if judged_variant.judgement.code is not None],
+        rules,
     )
     is_open = len(tied) > 1 and rules.seen_of_tie is not None
     return Selection(
@@ -102,15 +118,15 @@ def select_as_release(
         verdicts=verdicts,
         criteria=rules.criteria,
         best=verdicts[0] if eligible else None,
-        ep=", ".join(asked) or None,
+        ep=", ".join(requested_eps) or None,
         ties=tied[1:],
         unpredictable=tied if is_open else (),
         hardware=tuple(hardware),
         ep_devices=tuple(ordered),
         warnings=(
             *notes,
-            *_ep_warnings(asked, ep, rules),
-            *([_tie_warning(tied, stated, rules)] if is_open else ()),
+            *_ep_warnings(requested_eps, ep, rules),
+            *([_tie_warning(tied, constraints_by_name, rules)] if is_open else ()),
         ),
     )
 
@@ -118,41 +134,45 @@ def select_as_release(
 def _full_names(
     eps: Sequence[str], component: ComponentInfo, ep_devices: Sequence[EpDevice]
 ) -> list[str]:
-    stated = (
+    constrained = (
         constraints.ep
         for variant in component.variants
         for constraints in (variant.constraints, variant.component_constraints)
         if constraints is not None
     )
-    named = {name for name in (*stated, *(each.ep_name for each in ep_devices)) if name}
+    named = {
+        name for name in (*constrained, *(ep_device.ep_name for ep_device in ep_devices)) if name
+    }
     return [ep_named(ep, named) for ep in eps]
 
 
 def _selecting_ep(
     name: str | None, ep_devices: Sequence[EpDevice], rules: ReleaseRules
 ) -> SelectingEp | None:
-    """The EP as the release knows it: as onnxruntime reports it here, else as another does."""
+    """Return the EP as the release knows it: as onnxruntime reports it, or another backend."""
     if name is None:
         return None
-    places = tuple(each for each in ep_devices if each.ep_name == name)
-    backends = [each.backend for each in places]
+    offers = tuple(ep_device for ep_device in ep_devices if ep_device.ep_name == name)
+    backends = [ep_device.backend for ep_device in offers]
     reporting = _ONNXRUNTIME if _ONNXRUNTIME in backends else next(iter(backends), "")
     exposed = tuple(
-        each for each in places if each.backend == reporting and each.device is not None
+        ep_device
+        for ep_device in offers
+        if ep_device.backend == reporting and ep_device.device is not None
     )
     is_exposed = name != CPU_EP or rules.exposes_cpu
-    return SelectingEp(name=name, exposed=exposed if is_exposed else (), places=places)
+    return SelectingEp(name=name, exposed=exposed if is_exposed else (), places=offers)
 
 
 def _judge(
     variant: VariantInfo,
-    stated: Constraints | None,
+    variant_constraints: Constraints | None,
     ep: SelectingEp | None,
     rules: ReleaseRules,
     compatibility: JointCompatibilityOf,
     refusal: str,
 ) -> _Judged:
-    if refusal or stated is None:
+    if refusal or variant_constraints is None:
         reason = refusal or f"it has no keys that {rules.release} reads"
         return _rejected(variant, ReasonCode.PACKAGE_REFUSED, reason)
     if ep is None:
@@ -161,11 +181,13 @@ def _judge(
         return _rejected(
             variant, ReasonCode.EP_NOT_AVAILABLE, f"{quoted(ep.name)} is not available here"
         )
-    judgement = rules.judge(stated, ep, compatibility)
-    places = tuple(
-        each for each in ep.places if not judgement.device or _is_of_type(each, judgement.device)
+    judgement = rules.judge(variant_constraints, ep, compatibility)
+    offers = tuple(
+        ep_device
+        for ep_device in ep.places
+        if not judgement.device or _is_of_type(ep_device, judgement.device)
     )
-    return _Judged(variant=variant, judgement=judgement, places=places or (None,))
+    return _Judged(variant=variant, judgement=judgement, places=offers or (None,))
 
 
 def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
@@ -175,22 +197,22 @@ def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
 
 
 def _tied(eligible: Sequence[_Judged]) -> tuple[str, ...]:
-    """The variants with the best score, in order."""
-    best_score = max((each.judgement.score for each in eligible), default=0)
-    return tuple(each.variant.name for each in eligible if each.judgement.score == best_score)
+    """Return the variants with the best score, in order."""
+    best_score = max((judged.judgement.score for judged in eligible), default=0)
+    return tuple(judged.variant.name for judged in eligible if judged.judgement.score == best_score)
 
 
 def _why_ambiguous(
     eligible: Sequence[_Judged], component: ComponentInfo, rules: ReleaseRules
 ) -> str:
-    """Why a release cannot say which variant it has chosen, the first that is eligible.
+    """Return why a release cannot identify the first eligible variant; "" if it can.
 
-    To some, names end at a NUL. "" where it can, and where there is none.
+    For some releases, names end at a NUL.
     """
     if not eligible or not rules.names_end_at_nul:
         return ""
     name = until_nul(eligible[0].variant.name)
-    if sum(until_nul(each.name) == name for each in component.variants) == 1:
+    if sum(until_nul(variant.name) == name for variant in component.variants) == 1:
         return ""
     return (
         f"several variants are called {quoted(name)} up to a NUL, so that the selection is"
@@ -203,30 +225,40 @@ def _is_of_type(ep_device: EpDevice, device: str) -> bool:
 
 
 def _in_order(
-    eligible: Sequence[_Judged], stated: Mapping[str, Constraints | None], rules: ReleaseRules
+    eligible: Sequence[_Judged],
+    constraints_by_name: Mapping[str, Constraints | None],
+    rules: ReleaseRules,
 ) -> list[_Judged]:
-    """The variants that can run, the winner first."""
-    orders = {name: order for order, name in enumerate(rules.order(_read(stated)))}
+    """Return the variants that can run, the winner first."""
+    orders = {name: order for order, name in enumerate(rules.order(_read(constraints_by_name)))}
     placed = (
         _Judged(
-            variant=each.variant,
-            judgement=each.judgement,
-            places=each.places,
-            order=orders[each.variant.name],
+            variant=judged.variant,
+            judgement=judged.judgement,
+            places=judged.places,
+            order=orders[judged.variant.name],
         )
-        for each in eligible
+        for judged in eligible
     )
-    return sorted(placed, key=lambda each: each.rank(0))
+    return sorted(placed, key=lambda entry: entry.rank(0))
 
 
 def _verdicts(
     eligible: Sequence[_Judged], rejected: Sequence[_Judged], rules: ReleaseRules
 ) -> tuple[Verdict, ...]:
-    """Best first; where a variant could run in several places here, one for each."""
-    candidates = [(each, place_at) for each in eligible for place_at in range(len(each.places))]
+    """Return the verdicts, the best first.
+
+    One for each EP device on which a variant could run here.
+    """
+    candidates = [
+        (judged, place_at) for judged in eligible for place_at in range(len(judged.places))
+    ]
     return (
-        *(_eligible_verdict(each, place_at, eligible[0], rules) for each, place_at in candidates),
-        *(_rejection(each) for each in rejected),
+        *(
+            _eligible_verdict(judged, place_at, eligible[0], rules)
+            for judged, place_at in candidates
+        ),
+        *(_rejection(judged) for judged in rejected),
     )
 
 
@@ -278,30 +310,41 @@ def _rejection(judged: _Judged) -> Verdict:
 
 
 def _ep_warnings(
-    asked: Sequence[str], ep: SelectingEp | None, rules: ReleaseRules
+    requested_eps: Sequence[str], ep: SelectingEp | None, rules: ReleaseRules
 ) -> tuple[str, ...]:
-    found: list[str] = []
+    warnings: list[str] = []
     if ep is None:
         return ()
-    if len(set(asked)) > 1:
-        found.append(f"{rules.release} selects by one execution provider only, here {ep.name}")
-    if ep.places and all(each.backend != _ONNXRUNTIME for each in ep.places) and ep.name != CPU_EP:
-        found.append(
+    if len(set(requested_eps)) > 1:
+        warnings.append(f"{rules.release} selects by one execution provider only, here {ep.name}")
+    if (
+        ep.places
+        and all(ep_device.backend != _ONNXRUNTIME for ep_device in ep.places)
+        and ep.name != CPU_EP
+    ):
+        warnings.append(
             f"no onnxruntime here has {ep.name}: its devices are those that"
             f" {quoted(ep.places[0].backend)} reports"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _tie_warning(
-    tied: Sequence[str], stated: Mapping[str, Constraints | None], rules: ReleaseRules
+    tied: Sequence[str], constraints_by_name: Mapping[str, Constraints | None], rules: ReleaseRules
 ) -> str:
     assert rules.seen_of_tie is not None
     names = ", ".join(quoted(name) for name in tied)
-    seen = rules.seen_of_tie(tied, _read(stated))
-    return f"unpredictable: {rules.release} does not specify which of {names} it selects; {seen}"
+    observation = rules.seen_of_tie(tied, _read(constraints_by_name))
+    return (
+        f"unpredictable: {rules.release} does not specify which of {names} it selects;"
+        f" {observation}"
+    )
 
 
-def _read(stated: Mapping[str, Constraints | None]) -> dict[str, Constraints]:
-    """Without variants that the release does not read."""
-    return {name: constraints for name, constraints in stated.items() if constraints is not None}
+def _read(constraints_by_name: Mapping[str, Constraints | None]) -> dict[str, Constraints]:
+    """Return the variants that the release reads."""
+    return {
+        name: constraints
+        for name, constraints in constraints_by_name.items()
+        if constraints is not None
+    }

@@ -1,4 +1,4 @@
-"""A package as an onnxruntime release finds it: whether it opens, what each variant reads as."""
+"""View of a package by an onnxruntime release: whether it opens, and what each variant has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from ortpkg.releases.release_lines import RELEASE_LINES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseView:
-    """How a release finds one component.
+    """View of one component by a release.
 
     Attributes:
-        refusal: why it does not open the package; "" where it does.
-        constraints: variant → what it reads; None where that is what the variants of the package
-            carry.
+        refusal: reason why it does not open the package; "" if it does.
+        constraints: variant → constraints that it reads; None if these are the package's own.
         more: variants that it reads besides those of the package.
     """
 
@@ -29,9 +28,9 @@ class ReleaseView:
 
 
 def release_view(package: PackageInfo, component: ComponentInfo, release: str) -> ReleaseView:
-    """The view that ``release`` (a key of RELEASE_LINES) has of a component of ``package``.
+    """Return the view of ``release`` (a key of RELEASE_LINES) on a component of ``package``.
 
-    It is found out by reading the package again as that release does.
+    The package is read again as that release does.
     """
     line = RELEASE_LINES[release]
     if package.compat == release:
@@ -43,26 +42,26 @@ def release_view(package: PackageInfo, component: ComponentInfo, release: str) -
     if line.finds_the_same:
         return ReleaseView()
     (theirs,) = read.components
-    # It goes by folders: a component may have one name for it and another one for us.
+    # Folders are compared: a component may have another name for the release than for us.
     if (
         os.path.realpath(theirs.directory) != os.path.realpath(component.directory)
         and theirs.name != component.name
     ):
         return ReleaseView(refusal=f"{name} reads another component model, {quoted(theirs.name)}")
     whole = package.component(component.name) or component
-    known = {variant.name for variant in whole.variants}
+    names = {variant.name for variant in whole.variants}
     return ReleaseView(
         constraints={variant.name: variant.constraints for variant in theirs.variants},
         more=tuple(
-            _confined(variant, package) for variant in theirs.variants if variant.name not in known
+            _confined(variant, package) for variant in theirs.variants if variant.name not in names
         ),
     )
 
 
 def _confined(variant: VariantInfo, package: PackageInfo) -> VariantInfo:
-    """The release follows a model out of the package.
+    """Return a variant without a model outside of the package.
 
-    A session here does not, so that there is none for it.
+    The release follows such a path; a session here does not.
     """
     path = variant.model_path
     is_outside = path is None or not is_inside(os.path.realpath(path), str(package.root))
