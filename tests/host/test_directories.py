@@ -10,6 +10,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from ortpkg.errors import UsageError
 from ortpkg.host.directories import (
     below_home,
     cache_directory,
@@ -66,6 +67,21 @@ def test_relative_paths_of_the_environment_are_ignored(
 
     assert store_directory() == own / ".local/share/ortpkg/store"
     assert below_home("~/.docker/config.json") == str(own / ".docker/config.json")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no XDG variables")
+def test_without_a_home_the_variable_to_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pwd  # not on Windows
+
+    def fail(_user: int) -> None:
+        raise KeyError
+
+    for name in ("ORTPKG_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "")
+    monkeypatch.setattr(pwd, "getpwuid", fail)
+    with pytest.raises(UsageError, match=r"^no folder for .*: name one in ORTPKG_CACHE_DIR$"):
+        cache_directory()
 
 
 def test_the_guide_names_the_variable_of_each_folder() -> None:
