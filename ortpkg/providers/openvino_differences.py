@@ -914,6 +914,13 @@ _MICROSOFT_ROWS = (
         domain=MICROSOFT_DOMAIN,
     ),
     Difference(
+        name="lengths of DynamicQuantizeLSTM",
+        operators=("DynamicQuantizeLSTM",),
+        behaviour="it computes beyond sequence_lens",
+        applies=lambda call: call.has_input(_SEQUENCE_LENGTHS),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
         name="activations of FusedGemm",
         operators=("FusedGemm",),
         behaviour="it leaves out every activation but Relu and LeakyRelu",

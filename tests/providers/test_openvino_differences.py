@@ -28,6 +28,10 @@ def normal(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+#: Weights of an LSTM, as text.
+EIGHT_BY_TWO = "{" + ", ".join(str(number) for number in range(-80, 80, 10)) + "}"
+
+
 def model_of(body: str, opset: int = 21) -> bytes:
     text = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1, "ai.onnx.ml" : 3]>\n{body}'
     return bytes(onnx.parser.parse_model(text).SerializeToString())
@@ -134,6 +138,15 @@ WITNESSES: dict[str, tuple[str, dict[str, Any]]] = {
         """g (float[3,2,4] a, float[3,2,4] b) => (float[2,3,3] y)
         { y = com.microsoft.FusedMatMul <transBatchA = 1, transBatchB = 1, transB = 1> (a, b) }""",
         {"a": normal(3, 2, 4), "b": normal(3, 2, 4)},
+    ),
+    "lengths of DynamicQuantizeLSTM": (
+        f"""g (float[T,B,2] x, int32[B] l) => (float[T,1,B,2] y, float[1,B,2] h, float[1,B,2] c)
+        <int8[1,2,8] w = {EIGHT_BY_TWO}, int8[1,2,8] r = {EIGHT_BY_TWO}, float[1] s = {{0.02}},
+         int8[1] z = {{0}}> {{
+            y, h, c = com.microsoft.DynamicQuantizeLSTM <hidden_size = 2>
+                (x, w, r, , l, , , , s, z, s, z)
+        }}""",
+        {"x": normal(3, 2, 2), "l": np.array([3, 1], np.int32)},
     ),
     "scale of com.microsoft Attention": (
         """g (float[2,3,8] x, float[8,24] w, float[24] b) => (float[2,3,8] y)
