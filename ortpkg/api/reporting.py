@@ -119,7 +119,7 @@ def _machines(
         }
         if profile is not None:
             selections = {
-                component.name: _without_unshown(
+                component.name: _limited_to_shown(
                     selections[component.name], component, info, profile
                 )
                 for component in info.components
@@ -127,7 +127,7 @@ def _machines(
         yield MachineSelections(name=name, is_here=profile is None, selections=selections)
 
 
-def _without_unshown(
+def _limited_to_shown(
     selection: Selection, component: ComponentInfo, info: PackageInfo, profile: MachineProfile
 ) -> Selection:
     """Return the selection with verdicts on only the winner and the variants that a page shows.

@@ -57,8 +57,8 @@ UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go
 #: Name of a profile that stands for this machine.
 THIS_MACHINE = "this-machine"
 #: (root, identity of the offer) → the offer, kept alive for its identity, and the records.
-_KeptRecords: TypeAlias = "dict[tuple[Path, int], tuple[MachineOffer, SelectionRecords | None]]"
-_kept_records: ContextVar[_KeptRecords | None] = ContextVar("_kept_records", default=None)
+_RecordsCache: TypeAlias = "dict[tuple[Path, int], tuple[MachineOffer, SelectionRecords | None]]"
+_records_cache: ContextVar[_RecordsCache | None] = ContextVar("_records_cache", default=None)
 
 
 def select_component(
@@ -281,11 +281,11 @@ def _devices_to_ask(
 @contextlib.contextmanager
 def records_read_once() -> Iterator[None]:
     """Read the records of a package only once in the block, however many components it has."""
-    token = _kept_records.set({})
+    token = _records_cache.set({})
     try:
         yield
     finally:
-        _kept_records.reset(token)
+        _records_cache.reset(token)
 
 
 def records_of(
@@ -302,7 +302,7 @@ def records_of(
         return None
     records = None
     if has_records():
-        records = _kept_records_of(package, offer)
+        records = _cached_records_of(package, offer)
     if not canary_failures:
         return records
     from ortpkg.selection.measurements import SelectionRecords  # as above
@@ -310,11 +310,11 @@ def records_of(
     return replace(records or SelectionRecords(), canary_failures=tuple(canary_failures))
 
 
-def _kept_records_of(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
+def _cached_records_of(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
     # imports hashing and JSON: only if there are records
     from ortpkg.measuring.record_store import load_records
 
-    cache = _kept_records.get()
+    cache = _records_cache.get()
     if cache is None:
         return load_records(package, offer)
     key = package.root, id(offer)

@@ -167,7 +167,7 @@ def _driver_facts(
 
 
 def _pci_address(location: str) -> str:
-    r"""The address, as Linux writes it, in Windows' "@...\pci.sys,#65536;PCI bus ...;(1,0,0)"."""
+    r"""Return the address, as Linux writes it, in "@...\pci.sys,#65536;PCI bus ...;(1,0,0)"."""
     match = re.search(r"pci.*\((\d{1,3}),(\d{1,2}),(\d)\)$", location, re.IGNORECASE)
     if match is None or int(match[1]) > 0xFF or int(match[2]) > 0x1F or int(match[3]) > 7:
         return ""
@@ -191,9 +191,9 @@ def _os_version(windows: WindowsInterfaces) -> str | None:
 
 
 def _numbers(instance: str) -> tuple[int, int]:
-    r"""Vendor and device of e.g.
+    r"""Return the vendor and device numbers of a device instance; zeros if it has none.
 
-    ``PCI\VEN_8086&DEV_7D55&...`` or ``ACPI\QCOM0D0A\...``; zeros where it says none.
+    Instances are, for example, ``PCI\VEN_8086&DEV_7D55&...`` or ``ACPI\QCOM0D0A\...``.
     """
     identity = instance.upper()
     pci = re.match(r"PCI\\VEN_([0-9A-F]{4})&DEV_([0-9A-F]{4})", identity)

@@ -27,14 +27,14 @@ def installed_software() -> list[tuple[str, str]]:
     ]
     return [
         ("ortpkg", __version__),
-        _one("onnx"),
-        _one("numpy"),
+        _distribution_version("onnx"),
+        _distribution_version("numpy"),
         *(runtimes or [("onnxruntime", "")]),
         *dict.fromkeys(libraries),
-        _one("openvino"),
+        _distribution_version("openvino"),
     ]
 
 
-def _one(name: str) -> tuple[str, str]:
+def _distribution_version(name: str) -> tuple[str, str]:
     distributions = find_distributions(name, (name,))
     return (name, distributions[0].version or _UNKNOWN) if distributions else (name, "")

@@ -199,7 +199,7 @@ def create_execution_plan(
             values, (name for name in graph.initializers if not graph.is_input(name))
         ),
         outer_values=_indices(values, outer),
-        locations=tuple(_near_their_readers(steps, locations, graph, values)),
+        locations=tuple(_moved_near_readers(steps, locations, graph, values)),
         may_cross=crossing,
     )
 
@@ -234,7 +234,7 @@ def _locations(
     return locations
 
 
-def _near_their_readers(
+def _moved_near_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
     """Move each value that all memories can hold to the memory of its only reader."""
@@ -283,7 +283,7 @@ def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
         takers = [
             later
             for later in range(number + 1, len(joined))
-            if outputs & _taken_strictly(steps[later])
+            if outputs & _awaited_values(steps[later])
         ]
         for later in takers:
             joined[later] = replace(joined[later], waits_for=(*joined[later].waits_for, number))
@@ -299,7 +299,7 @@ def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
     return tuple(joined)
 
 
-def _taken_strictly(step: NodeStep) -> set[int]:
+def _awaited_values(step: NodeStep) -> set[int]:
     """Return the values that ``step`` waits for: those of its sub-graphs, and strict inputs."""
     return {*step.implicit_inputs, *(step.inputs if step.kernel.is_strict else ())}
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 #: need far fewer.
 MOST_CHOICES = 1024
 #: Most choices of one state (they differ only in cost and bytes) under a memory limit.
-_MOST_OF_A_STATE = 32
+_MOST_CHOICES_OF_A_STATE = 32
 
 #: Maker of the graph's inputs, and reader of its outputs.
 HOST = -1
@@ -308,7 +308,7 @@ class _Search:
         for choice in sorted(choices, key=lambda candidate: (candidate.cost, candidate.used)):
             if any(better.beats(choice) for better in reversed(unbeaten)):
                 continue
-            if len(unbeaten) == _MOST_OF_A_STATE:
+            if len(unbeaten) == _MOST_CHOICES_OF_A_STATE:
                 self._is_exact = False
                 break
             unbeaten.append(choice)

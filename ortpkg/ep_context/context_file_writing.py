@@ -35,7 +35,7 @@ def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]
         path.parent.mkdir(parents=True, exist_ok=True)
         write_model_file(path, lambda file: file.writelines(context_chunks(ep_name, entries)))
     except (OSError, ModelFileError) as error:
-        raise _unwritten(path, ep_name, error) from error
+        raise _write_error(path, ep_name, error) from error
 
 
 def context_chunks(
@@ -94,7 +94,7 @@ def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[
         path.parent.mkdir(parents=True, exist_ok=True)
         write_model_file(path, lambda file: file.writelines(chunks()), replaces=False)
     except (OSError, ModelFileError) as error:
-        raise _unwritten(path, ep_name, error) from error
+        raise _write_error(path, ep_name, error) from error
     return True
 
 
@@ -113,7 +113,7 @@ def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) 
         raise _name_taken_error(path, "is no context file", ep_name)
 
 
-def _unwritten(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
+def _write_error(path: Path, ep_name: str, error: Exception) -> EpContextWriteError:
     return EpContextWriteError(
         f"the context file {quoted(path)} cannot be written: {error}", ep_name=ep_name
     )

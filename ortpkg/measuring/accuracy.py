@@ -135,7 +135,7 @@ def _output_distance(
         is_within = False  # no tolerance allows that
     return Distance(
         max_abs_error=difference,
-        max_relative_error=_as_part_of(right, difference),
+        max_relative_error=_relative_to_largest(right, difference),
         cosine=_cosine(left, right),
         is_within=is_within,
         what=message,
@@ -206,7 +206,7 @@ def _infinite(what: str) -> Distance:
     )
 
 
-def _as_part_of(expected: Array, difference: float) -> float:
+def _relative_to_largest(expected: Array, difference: float) -> float:
     """Return a difference as a part of the largest expected number."""
     if not difference:
         return 0.0
@@ -235,7 +235,7 @@ def limit_text(tolerance: Tolerance) -> str:
 
 def _scale_and_limit(left: Array, right: Array, difference: float, tolerance: Tolerance) -> str:
     """Return what the error is compared with: the largest number, the direction, the limit."""
-    part, cosine = _as_part_of(right, difference), _cosine(left, right)
+    part, cosine = _relative_to_largest(right, difference), _cosine(left, right)
     scale = f"{part:.2%} of its largest number, {largest_number(right):.3g}"
     direction = "" if cosine is None else f"; cosine {cosine:.5f}"
     return f" ({scale}{direction}); allowed is {limit_text(tolerance)}"

@@ -337,7 +337,7 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
         state.ended = replace(
             _result_of(state),
             outcome=Outcome.WRONG_OUTPUT,
-            reason=f"{failure}{_how_to_allow(candidate, workload)}",
+            reason=f"{failure}{_allowing_command(candidate, workload)}",
             is_held_against=not workload.is_synthetic,
         )
 
@@ -351,7 +351,7 @@ def _numbers_of(expected: Feed, candidate: BenchCandidate) -> Feed:
     }
 
 
-def _how_to_allow(candidate: BenchCandidate, workload: Workload) -> str:
+def _allowing_command(candidate: BenchCandidate, workload: Workload) -> str:
     """Return the command that states another tolerance, if samples are compared."""
     if not workload.has_tolerances or not workload.sample_set:
         return ""

@@ -129,7 +129,7 @@ def _damaged_records(stored: StoredRecord, digest: str, offer: MachineOffer) -> 
         quarantined=tuple(entry for entry in quarantined if _is_in_force(entry, offer.ep_devices)),
         package_digest=digest,
         stale_reason=why,
-        problem=f"{why}; {_what_is_known(stored)}",
+        problem=f"{why}; {_knowledge_text(stored)}",
     )
 
 
@@ -195,14 +195,14 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
 
     def change(record: PackageRecord) -> PackageRecord:
         machines = tuple(
-            replace(machine, measurements=tuple(_outside(machine.measurements, keys)))
+            replace(machine, measurements=tuple(_other_entries(machine.measurements, keys)))
             for machine in record.machines
         )
         return replace(
             record,
             machines=machines,
-            quarantined=(*_outside(record.quarantined, keys), *entries),
-            canaries=tuple(_outside(record.canaries, keys)),
+            quarantined=(*_other_entries(record.quarantined, keys), *entries),
+            canaries=tuple(_other_entries(record.canaries, keys)),
         )
 
     return _change(package, change)
@@ -213,7 +213,7 @@ def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     keys = {entry.key}
     return _change(
         package,
-        lambda record: replace(record, canaries=(*_outside(record.canaries, keys), entry)),
+        lambda record: replace(record, canaries=(*_other_entries(record.canaries, keys), entry)),
     )
 
 
@@ -258,7 +258,7 @@ def clear_records(
             now = read_stored(stored.path)
             if now is None or now.record is None:
                 continue
-            rest = _without(now.record, quarantine_only=quarantine_only, variant=variant)
+            rest = _remaining_record(now.record, quarantine_only=quarantine_only, variant=variant)
             count += _size(now.record) - _size(rest)
             if _is_empty(rest):
                 _remove(stored.path)
@@ -279,7 +279,7 @@ def clearing_of_quarantine(
     for stored in stored_records() if package is None else records_of(package):
         if stored.record is None:
             continue
-        rest = _without(stored.record, quarantine_only=True, variant=variant)
+        rest = _remaining_record(stored.record, quarantine_only=True, variant=variant)
         if rest == stored.record and not stored.problem and not _is_empty(rest):
             continue
         (removes if _is_empty(rest) else changes).append(stored.path)
@@ -295,11 +295,11 @@ def _is_empty(record: PackageRecord) -> bool:
     return not _size(record) and not record.canaries
 
 
-def _outside(entries: Iterable[_Entry], keys: set[PlaceKey]) -> Iterator[_Entry]:
+def _other_entries(entries: Iterable[_Entry], keys: set[PlaceKey]) -> Iterator[_Entry]:
     return (entry for entry in entries if entry.key not in keys)
 
 
-def _what_is_known(stored: StoredRecord) -> str:
+def _knowledge_text(stored: StoredRecord) -> str:
     if stored.record is None:
         return "what failed here before is forgotten, and may be selected again"
     return f"what is in quarantine was recovered ({len(stored.record.quarantined)})"
@@ -320,7 +320,9 @@ def _stale_reason(machine: MachineRecord, changed: Sequence[str]) -> str:
     return f"measured on {machine.recorded_at[:10]}, and since then: {'; '.join(changed)}"
 
 
-def _without(record: PackageRecord, *, quarantine_only: bool, variant: str) -> PackageRecord:
+def _remaining_record(
+    record: PackageRecord, *, quarantine_only: bool, variant: str
+) -> PackageRecord:
     def keeps(entry: VariantPlace) -> bool:
         return bool(variant) and entry.variant_name != variant
 

@@ -100,7 +100,7 @@ def select_as_release(
         constraints_by_name,
         rules,
     )
-    if reason := _why_ambiguous(eligible, component, rules):
+    if reason := _ambiguity_reason(eligible, component, rules):
         judged = [
             _rejected(variant, ReasonCode.PACKAGE_REFUSED, reason) for variant in component.variants
         ]
@@ -202,7 +202,7 @@ def _tied(eligible: Sequence[_Judged]) -> tuple[str, ...]:
     return tuple(judged.variant.name for judged in eligible if judged.judgement.score == best_score)
 
 
-def _why_ambiguous(
+def _ambiguity_reason(
     eligible: Sequence[_Judged], component: ComponentInfo, rules: ReleaseRules
 ) -> str:
     """Return why a release cannot identify the first eligible variant; "" if it can.

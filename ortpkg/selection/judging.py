@@ -78,12 +78,12 @@ class Judges:
         best = self._first_that_fits()
         if best is None or best.rank is None or not self._has_choice(best.variant):
             return best
-        return best_first(self._of_variant(best.rank.declared_at))[0]
+        return best_first(self._variant_candidates(best.rank.declared_at))[0]
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield every variant on every EP device, in declaration order."""
         for declared_at in range(len(self._variants)):
-            yield from self._of_variant(declared_at)
+            yield from self._variant_candidates(declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
         """Yield the same for the variants that have records."""
@@ -220,7 +220,7 @@ class Judges:
         for ep_device_at in range(len(self._request.ep_devices)):
             yield self._candidate(declared_at, ep_device_at)
 
-    def _of_variant(self, declared_at: int) -> Iterable[Candidate]:
+    def _variant_candidates(self, declared_at: int) -> Iterable[Candidate]:
         """Return the candidates of a variant, ranked after records have chosen its backend."""
         candidates = self._judged_everywhere(declared_at)
         if not self._has_choice(self._variants[declared_at]):

@@ -175,11 +175,11 @@ def match_device(
     if not request.has_hardware(wanted):
         return Judgement(
             code=ReasonCode.DEVICE_NOT_PRESENT,
-            reason=f"it needs {_a(wanted)}; this machine has none",
+            reason=f"it needs {_with_article(wanted)}; this machine has none",
         )
     return Judgement(
         code=ReasonCode.DEVICE_MISMATCH,
-        reason=f"it needs {_a(wanted)}; this EP device is {_what(actual)}",
+        reason=f"it needs {_with_article(wanted)}; this EP device is {_device_text(actual)}",
     )
 
 
@@ -196,7 +196,9 @@ def match_requested_device(
     absent = "" if request.has_hardware(wanted) else f", and this machine has no {_shown(wanted)}"
     return Judgement(
         code=ReasonCode.DEVICE_NOT_REQUESTED,
-        reason=f"only {_a(wanted)} was asked for; this is {_what(actual)}{absent}",
+        reason=(
+            f"only {_with_article(wanted)} was asked for; this is {_device_text(actual)}{absent}"
+        ),
     )
 
 
@@ -222,7 +224,7 @@ def match_provider_options(
         here = None if ep_device.device is None else ep_device.device.type.value
         if names_other_ordinal(key, value, ep_device) or not _allows(key, value, here):
             return _option_conflict(
-                f"{whose} does not allow this EP device, {_what(_device_type_of(ep_device))}"
+                f"{whose} does not allow this EP device, {_device_text(_device_type_of(ep_device))}"
             )
     actual = requirements.device or (
         None if ep_device.device is None else ep_device.device.type.value
@@ -230,7 +232,7 @@ def match_provider_options(
     if actual is None or _allows(key, value, actual):
         return None
     what = "its device constraint" if requirements.device else "this EP device"
-    return _option_conflict(f"{whose} does not allow {what}, {_a(actual)}")
+    return _option_conflict(f"{whose} does not allow {what}, {_with_article(actual)}")
 
 
 def _allows(key: str, value: str, device: str | None) -> bool:
@@ -330,16 +332,18 @@ def _device_type_of(ep_device: EpDevice) -> DeviceType | None:
 
 
 def _by_name(ep_device: EpDevice, device: str) -> str:
-    return f"{ep_device.ep_name} reports no devices; by its name it counts as {_a(device)}"
+    return (
+        f"{ep_device.ep_name} reports no devices; by its name it counts as {_with_article(device)}"
+    )
 
 
-def _what(device: DeviceType | None) -> str:
-    return "a device of unknown type" if device is None else _a(device.value)
+def _device_text(device: DeviceType | None) -> str:
+    return "a device of unknown type" if device is None else _with_article(device.value)
 
 
 def _shown(device: str) -> str:
     return device.upper() if device in {"cpu", "gpu", "npu"} else quoted(device)
 
 
-def _a(device: str) -> str:
+def _with_article(device: str) -> str:
     return f"{'an' if device == 'npu' else 'a'} {_shown(device)}"

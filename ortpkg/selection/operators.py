@@ -47,7 +47,7 @@ def judge_operators(
 
     For a variant that is kept, ``unchecked`` also has operators that run here, and nowhere else.
     """
-    unreadable = _why_unreadable(needed)
+    unreadable = _unreadable_reason(needed)
     if unreadable:
         return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=unreadable)
     backend_text = f"{ep_device.ep_name} ({ep_device.backend})"
@@ -56,14 +56,14 @@ def judge_operators(
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
         failed = f"{backend_text} failed to tell whether it has {_listed(needed)}: {quoted(error)}"
         return Judgement(notes=(failed,), unchecked=(failed,))
-    reason = _why_missing(support.missing, backend_text)
+    reason = _missing_reason(support.missing, backend_text)
     if reason:
         return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=reason)
     remarks = tuple(_remarks(needed, support, backend_text))
     return Judgement(notes=remarks, unchecked=remarks)
 
 
-def _why_unreadable(needed: ModelOperators) -> str:
+def _unreadable_reason(needed: ModelOperators) -> str:
     """Return the reason why no session can read the model; "" if one can."""
     if needed.opset is not None and not 1 <= needed.opset <= newest_opset_here():
         return (
@@ -81,7 +81,7 @@ def _why_unreadable(needed: ModelOperators) -> str:
     return ""
 
 
-def _why_missing(missing: ModelOperators, backend_text: str) -> str:
+def _missing_reason(missing: ModelOperators, backend_text: str) -> str:
     if missing.operators:
         first = missing.operators[0]
         return (

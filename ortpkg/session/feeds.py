@@ -190,14 +190,14 @@ def check_feeds(
     values: list[Value] = []
     for declared in inputs:
         if declared.name in feeds:
-            value = _near_or_taken(feeds[declared.name], memories.get(declared.name, ""))
+            value = _value_in_memory(feeds[declared.name], memories.get(declared.name, ""))
             values.append(_checked(declared.name, declared.value_type, value))
         else:
             values.append(None)
     return values
 
 
-def _near_or_taken(value: Any, memory: str) -> Any:
+def _value_in_memory(value: Any, memory: str) -> Any:
     """Return a fed value: as it is if it lies in ``memory``, else as an array."""
     if isinstance(value, OrtValue):
         value = value.value

@@ -47,7 +47,7 @@ class KnownAttributesOnly:
             kind = None if is_default else _kind_of(type(declared.default))
             try:
                 object.__setattr__(
-                    self, name, value if kind is None else _of_kind(kind, name, value)
+                    self, name, value if kind is None else _converted(kind, name, value)
                 )
             except AttributeError:
                 if hasattr(type(self), name):
@@ -90,7 +90,7 @@ def _kind_of(default: type) -> type | None:
     return default if default in _READ or issubclass(default, IntEnum) else None
 
 
-def _of_kind(kind: type, name: str, value: Any) -> Any:
+def _converted(kind: type, name: str, value: Any) -> Any:
     """Return ``value`` as an option of this kind.
 
     Raises:

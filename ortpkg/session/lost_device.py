@@ -34,7 +34,7 @@ def session_on(
         problem = _absence_text(ep_device)
         if not problem:
             raise
-        raise _gone(ep_device, problem) from error
+        raise _gone_error(ep_device, problem) from error
     if any(partition.provider == ep_device.ep_name for partition in session.get_partitions()):
         return session
     problem = _absence_text(ep_device)
@@ -42,12 +42,12 @@ def session_on(
         return session
     session.close()
     if make_on_cpu is None:
-        raise _gone(ep_device, problem)
+        raise _gone_error(ep_device, problem)
     _log.warning("%s; the session runs on the CPU, as its options allow", problem)
     return make_on_cpu()
 
 
-def _gone(ep_device: EpDevice, problem: str) -> ExecutionProviderError:
+def _gone_error(ep_device: EpDevice, problem: str) -> ExecutionProviderError:
     return ExecutionProviderError(
         f"device gone: {problem}; select again, or let the CPU stand in (allow_fallback=True,"
         f" --allow-fallback, or the session option {DISABLE_CPU_FALLBACK_ENTRY}=0)",

@@ -52,7 +52,7 @@ def verify_named_run(
         provider = named.get(partition.provider)
         if provider is None:
             continue
-        reason = _why_elsewhere(provider, partition, named)
+        reason = _elsewhere_reason(provider, partition, named)
         if reason is None:
             return
         reasons.setdefault(provider.name, reason)
@@ -60,7 +60,7 @@ def verify_named_run(
         _refuse(providers, reasons, allowed=allowed)
 
 
-def _why_elsewhere(
+def _elsewhere_reason(
     provider: ExecutionProvider, partition: Partition, named: Collection[str]
 ) -> str | None:
     """Return why a backend runs no node of a partition on a named provider; None if it does."""

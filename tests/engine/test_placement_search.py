@@ -156,7 +156,7 @@ def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in
         crossing_costs=(0, 0),
         limits=(limit, None),
     )
-    monkeypatch.setattr(placement_search, "_MOST_OF_A_STATE", most)
+    monkeypatch.setattr(placement_search, "_MOST_CHOICES_OF_A_STATE", most)
     found = find_cheapest(problem)
     assert (found and (found.providers, found.is_exact)) == expected
 
