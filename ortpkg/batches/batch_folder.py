@@ -1,10 +1,10 @@
-"""The output of a batch: its parts, what the job is, and which of them are done.
+"""Output folder of a batch: its parts, the job, and which parts are done.
 
-``.ortpkg-batch`` in it holds ``job.json``, the rows that failed (``errors/``), the parts of which
-all rows did (``empty/``), size and digest of the others (``parts/``), and a folder of the run that
-is under way (``runs/``): how often workers began with a part (``attempts/``), and what is not yet
-whole (``scratch/``). Workers that outlive their command find that folder gone, and write nothing
-into the next run.
+``.ortpkg-batch`` in it holds ``job.json``, the failed rows (``errors/``), markers of parts without
+any output row (``empty/``), size and digest of the other parts (``parts/``), and a folder of the
+current run (``runs/``): how often workers started a part (``attempts/``), and incomplete files
+(``scratch/``). Workers that outlive their command find that folder gone, and write nothing into the
+next run.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 OWN = ".ortpkg-batch"
 _JOB = "job.json"
 _RUNS = "runs"
-#: Rows that failed, parts of which all rows did, and the content of the others.
+#: Failed rows, parts without output rows, and digests of the other parts.
 _LISTS = ("errors", "empty", "parts")
 _MOST_JOB_NBYTES = 1 << 28
-#: A line for each output of a model.
+#: Limit of a note, which has a line for each output of a model.
 _MOST_NOTE_NBYTES = 1 << 24
-#: What has to be the same for a job to go on, and how that is said.
+#: What must be the same to resume a job, and its name for users.
 _COMPARED: dict[str, str] = {
     "package": "the package",
     "inputs": "the input files, their sizes or times",
@@ -64,11 +64,11 @@ _COMPARED: dict[str, str] = {
 
 
 class BatchFolder:
-    """The folder that a batch writes.
+    """Output folder of a batch.
 
     Args:
-        root: the folder.
-        kind: the format of its parts.
+        root: The folder.
+        kind: Format of its parts.
     """
 
     def __init__(self, root: Path, kind: RowFormat) -> None:
@@ -80,39 +80,44 @@ class BatchFolder:
     # --- the job ----------------------------------------------------------------------------------
 
     @contextmanager
-    def begun(self, job: Mapping[str, Any]) -> Iterator[None]:
-        """Makes the folder for a new job; no other command of this machine writes there as long.
+    def new_job(self, job: Mapping[str, Any]) -> Iterator[None]:
+        """Create the folder for a new job and lock it against other commands of this machine.
 
-        UsageError where something is there already, or another command writes there.
+        Raises:
+            UsageError: The folder has content already, or another command writes there.
         """
         verify_is_free(self.root)
         self._verify_own()
         with self._output_errors():
             self._own.mkdir(parents=True, exist_ok=True)
-        with self._held():
+        with self._locked():
             with self._output_errors():
-                self._end_runs()
-                verify_is_free(self.root)  # another command may have begun since
-                shutil.rmtree(self._own / "errors", ignore_errors=True)  # of one that wrote no part
+                self._remove_runs()
+                verify_is_free(self.root)  # another command may have started since
+                # left by a job that wrote no part
+                shutil.rmtree(self._own / "errors", ignore_errors=True)
                 for name in _LISTS:
                     (self._own / name).mkdir(exist_ok=True)
-                self._begin_run()
+                self._make_run_folder()
                 replace_file(
                     self._own / _JOB, lambda file: file.write(json.dumps(job, indent=1).encode())
                 )
-            with self._one_run():
+            with self._removed_at_end():
                 yield
 
     @contextmanager
-    def gone_on(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Goes on with the job that is there, and yields it; the rest as :meth:`begun`.
+    def resumed_job(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Resume the existing job, yield it, and lock the folder like :meth:`new_job`.
 
-        UsageError where it is another job than this one.
+        Raises:
+            UsageError: The existing job differs from this one.
         """
         self._verify_own()
-        with self._held():
-            there = read_job(self.root)
-            differing = [text for key, text in _COMPARED.items() if there.get(key) != job.get(key)]
+        with self._locked():
+            existing = read_job(self.root)
+            differing = [
+                text for key, text in _COMPARED.items() if existing.get(key) != job.get(key)
+            ]
             if differing:
                 raise UsageError(
                     f"--resume: {quoted(self.root)} is of another batch: {', '.join(differing)}"
@@ -120,11 +125,11 @@ class BatchFolder:
                     " --output"
                 )
             with self._output_errors():
-                self._end_runs()
+                self._remove_runs()
                 (self._own / "parts").mkdir(exist_ok=True)
-                self._begin_run()
-            with self._one_run():
-                yield there
+                self._make_run_folder()
+            with self._removed_at_end():
+                yield existing
 
     def _verify_own(self) -> None:
         """Raise UsageError if a link leads out of the batch's own folder."""
@@ -137,7 +142,7 @@ class BatchFolder:
                 )
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         with ExitStack() as stack:
             try:
                 stack.enter_context(hold_lock(self._own / "lock"))
@@ -150,19 +155,19 @@ class BatchFolder:
             yield
 
     @contextmanager
-    def _one_run(self) -> Iterator[None]:
+    def _removed_at_end(self) -> Iterator[None]:
         try:
             yield
         finally:
-            self._end_runs()
+            self._remove_runs()
 
-    def _begin_run(self) -> None:
+    def _make_run_folder(self) -> None:
         self._run = self._own / _RUNS / uuid4().hex
         for name in ("attempts", "scratch"):
             (self._run / name).mkdir(parents=True)
 
-    def _end_runs(self) -> None:
-        """Takes their folder from workers that may still be at it."""
+    def _remove_runs(self) -> None:
+        """Remove the folders of runs, also if workers still use them."""
         shutil.rmtree(self._own / _RUNS, ignore_errors=True)
 
     @contextmanager
@@ -192,14 +197,14 @@ class BatchFolder:
         return numbers
 
     def _is_whole(self, path: Path, part: Part) -> bool:
-        """Return whether a part has the size and digest that were noted; remove it if not."""
+        """Return True if a part has its recorded size and digest; otherwise remove it."""
         try:
             recorded = _read(self._own / "parts" / part.name, _MOST_NOTE_NBYTES)
             if recorded == content_text(path).encode():
                 return True
-        except _NotPlainError:  # nothing that a batch writes
+        except _NotPlainError:  # a batch does not write such a thing
             pass
-        except FileNotFoundError:  # killed between the part and its note: it is run again
+        except FileNotFoundError:  # killed between writing the part and its note: it runs again
             pass
         except OSError as error:
             raise UsageError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
@@ -211,16 +216,17 @@ class BatchFolder:
         return False
 
     def write(self, part: Part, rows: Rows) -> None:
-        """Writes what a part gave: first the rows that failed, then the others, which is its end.
+        """Write the result of a part: first its failed rows, then its output, which completes it.
 
-        UsageError as :func:`~ortpkg.batches.output_parts.write_part`.
+        Raises:
+            UsageError: See :func:`~ortpkg.batches.output_parts.write_part`.
         """
         self._verify_run()
         failed = self._own / "errors" / f"{part.name}.jsonl"
         if rows.errors:
-            self._put(failed, "".join(error_line(each) for each in rows.errors))
+            self._put(failed, "".join(error_line(error) for error in rows.errors))
         else:
-            failed.unlink(missing_ok=True)  # of a worker that ended here, on another variant
+            failed.unlink(missing_ok=True)  # left by a worker that ended here, on another variant
         if len(rows.row_ids):
             target = part_path(self.root, part.name, self.kind)
             write_part(target, rows, self.kind, self._run / "scratch")
@@ -229,7 +235,7 @@ class BatchFolder:
             self._put(self._own / "empty" / part.name, "")
 
     def attempt(self, part: Part) -> int:
-        """Notes that a worker begins a part; returns how often that was noted in this run."""
+        """Record that a worker starts a part; return how often that happened in this run."""
         path = self._run / "attempts" / part.name
         try:
             with path.open("ab") as file:
@@ -250,7 +256,7 @@ class BatchFolder:
             raise UsageError(f"cannot write {quoted(path)}: {error.strerror or error}") from error
 
     def errors(self, parts: Iterable[Part]) -> Iterable[RowError]:
-        """The rows that failed, of all parts, in order."""
+        """Yield the failed rows of all parts, in order."""
         for part in parts:
             path = self._own / "errors" / f"{part.name}.jsonl"
             if path.is_file():
@@ -270,7 +276,7 @@ def content_text(path: Path) -> str:
 
 
 class _NotPlainError(OSError):
-    """A link, pipe, folder or device lies where a batch writes a file."""
+    """A link, pipe, folder or device is where a batch writes a file."""
 
 
 @contextmanager
@@ -282,24 +288,24 @@ def _opened(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _read(path: Path, most_nbytes: int) -> bytes:
-    """Return what a file holds, one byte more than the bound at most."""
+    """Return the content of a file, up to one byte past the limit."""
     with _opened(path) as file:
         return file.read(most_nbytes + 1)
 
 
 def verify_is_free(root: Path) -> None:
-    """UsageError where the folder of a new batch has something in it, or is none.
+    """Raise UsageError if the folder of a new batch has content, or is not a folder.
 
-    A batch that ended before its first part was written is nothing.
+    A batch that ended before its first part was written does not count.
     """
     if root.is_dir():
-        there = [name for name in _names(root) if name != OWN]
-        if (root / OWN / _JOB).is_file() and (there or _names(root / OWN / "empty")):
+        names = [name for name in _names(root) if name != OWN]
+        if (root / OWN / _JOB).is_file() and (names or _names(root / OWN / "empty")):
             raise UsageError(
                 f"--output {quoted(root)} has parts of a batch already: --resume goes on with it,"
                 " or name another folder"
             )
-        if there:
+        if names:
             raise UsageError(
                 f"--output {quoted(root)} is not empty: name another folder, or one that is new"
             )
@@ -308,7 +314,11 @@ def verify_is_free(root: Path) -> None:
 
 
 def read_job(root: Path) -> dict[str, Any]:
-    """What a batch wrote down of itself. UsageError where there is none to go on with."""
+    """Return the recorded job of a batch.
+
+    Raises:
+        UsageError: There is none to resume.
+    """
     path = root / OWN / _JOB
     try:
         content = _read(path, _MOST_JOB_NBYTES)
@@ -327,12 +337,12 @@ def read_job(root: Path) -> dict[str, Any]:
 
 
 def inputs_json(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The input files as a job knows them again: by path, size and time of the last change."""
-    found = []
+    """Return the input files as a job recognizes them: path, size and time of the last change."""
+    entries = []
     for file in files:
         status = file.stat()
-        found.append({"file": str(file), "nbytes": status.st_size, "changed": status.st_mtime_ns})
-    return found
+        entries.append({"file": str(file), "nbytes": status.st_size, "changed": status.st_mtime_ns})
+    return entries
 
 
 def _unwritable(root: Path, error: OSError) -> UsageError:
@@ -340,12 +350,12 @@ def _unwritable(root: Path, error: OSError) -> UsageError:
 
 
 def error_line(error: RowError) -> str:
-    """A row that failed, as lists of such rows have it."""
+    """Return a failed row as a line of the list of failed rows."""
     return json.dumps(asdict(error)) + "\n"
 
 
 def _names(folder: Path) -> Collection[str]:
     try:
-        return [each.name for each in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except FileNotFoundError:
         return []

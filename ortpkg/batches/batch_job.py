@@ -1,4 +1,4 @@
-"""A batch from what its caller says to what is done: input, parts, columns, output."""
+"""Preparation of a batch from its options: input, parts, columns and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ortpkg.batches.part_planning import PartLimits, plan_parts
 from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import MOST_ROWS, Part
-from ortpkg.batches.rows import Rows, taken
+from ortpkg.batches.rows import Rows, take_rows
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
@@ -39,19 +39,19 @@ class BatchWishes:
     """Options of a batch that concern its rows.
 
     Attributes:
-        inputs: files and folders.
-        output: the folder that is written.
-        format: of the output; None: that of the input.
-        columns: input of the model → columns, where the caller says.
-        kept: columns of the input that the output has, too.
-        axes: output → whether its first dimension is rows, where the caller says.
-        batch_size: rows of one run; None: as found best.
-        part_rows: rows of a part, at most.
-        collects_errors: whether rows that fail are left out and listed; else the first ends all.
-        resize: whether pictures are resampled to the input's size.
-        same_results: by how much the recorded errors of variants may differ; None: they need not be
+        inputs: Files and folders.
+        output: Folder to write.
+        format: Format of the output; None for that of the input.
+        columns: Columns by input of the model, as far as the caller says.
+        kept: Columns of the input to copy to the output.
+        axes: True by output if its first dimension is rows, as far as the caller says.
+        batch_size: Rows of one run; None for the best.
+        part_rows: Most rows of a part.
+        collects_errors: True to leave out and list failed rows; otherwise the first ends the batch.
+        resize: True to resample pictures to the input's size.
+        same_results: Most that the recorded errors of variants may differ; None if they need not be
             known.
-        resume: whether to go on with what is in the output.
+        resume: True to continue the job in the output.
     """
 
     inputs: tuple[Path, ...]
@@ -68,7 +68,7 @@ class BatchWishes:
     resume: bool = False
 
     def as_json(self, source: InputFiles) -> dict[str, Any]:
-        """What of it decides what comes out, for a job."""
+        """Return the options that affect the results, for a job."""
         return {
             "inputs": inputs_json(source.files),
             "part_rows": self.part_rows,
@@ -82,14 +82,14 @@ class BatchWishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJob:
-    """What is to be done.
+    """Work of a batch.
 
     Attributes:
-        parts: all.
-        written: the numbers of those that are there already.
-        reading: how parts are read.
-        plan: how they are run.
-        folder: where they go.
+        parts: All parts.
+        written: Numbers of the parts that exist already.
+        reading: How to read parts.
+        plan: How to run them.
+        folder: Where to write them.
     """
 
     parts: tuple[Part, ...]
@@ -100,17 +100,21 @@ class BatchJob:
 
     @property
     def to_do(self) -> tuple[Part, ...]:
-        """The parts that are not there yet."""
+        """Parts that do not exist yet."""
         return tuple(part for part in self.parts if part.number not in self.written)
 
     @property
     def row_count(self) -> int:
-        """How many rows the input has."""
+        """Number of rows of the input."""
         return self.parts[-1].first_row + self.parts[-1].count if self.parts else 0
 
 
 def verify_wishes(wishes: BatchWishes) -> InputFiles:
-    """The input files; before a package is opened, what can be wrong without one. UsageError."""
+    """Return the input files after all checks that need no package.
+
+    Raises:
+        UsageError: A file or the output does not fit.
+    """
     source = find_input(wishes.inputs)
     if wishes.resume:
         read_job(wishes.output)
@@ -126,36 +130,37 @@ def verify_wishes(wishes: BatchWishes) -> InputFiles:
     return source
 
 
-#: Rows → seconds of a run, measured on rows of the job.
+#: Measures a run on rows of the job; returns seconds by number of rows.
 Measure = Callable[[Rows, RunPlan], Mapping[int, float]]
 
 
 @contextmanager
-def prepared(
+def prepared_job(
     source: InputFiles,
     wishes: BatchWishes,
     use: PackageUse,
     trials: Sequence[NodeTrial],
     measure: Measure | None = None,
 ) -> Iterator[BatchJob]:
-    """Plans the parts of the input, and opens the output folder, which nobody else may write to.
+    """Plan the parts of the input and open the output folder, locked for this job.
 
-    The batch size is what the caller says, or the job that goes on; else what is best by what
-    ``ortpkg bench`` recorded, or else measured on the first rows.
+    The batch size is that of the options or of the resumed job. Otherwise it is the best by what
+    ``ortpkg bench`` recorded, or by a measurement on the first rows.
 
     Args:
-        source: what :func:`verify_wishes` found.
-        wishes: what the caller says of rows.
-        use: what he says of the package.
-        trials: of the nodes that can run it.
-        measure: measures a run.
+        source: Result of :func:`verify_wishes`.
+        wishes: Options for rows.
+        use: Options for the package.
+        trials: Trials of the nodes that can run it.
+        measure: Measures a run.
 
-    Raises UsageError for what does not fit together.
+    Raises:
+        UsageError: The options do not fit together.
     """
     facts = trials[0].facts
     assert facts is not None
     columns = _columns(source, wishes, facts)
-    kept = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept)
+    kept_columns = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept)
     folder = BatchFolder(wishes.output, wishes.format or source.format)
     parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
     reading = _reading(source, wishes, facts, columns)
@@ -163,23 +168,23 @@ def prepared(
         "schema_version": JOB_SCHEMA_VERSION,
         "kind": "batch",
         "package": dict(facts.identity),
-        "columns": {name: list(each) for name, each in columns.items()},
-        "kept": list(kept),
+        "columns": {name: list(column_names) for name, column_names in columns.items()},
+        "kept": list(kept_columns),
         "variants": _variants_json(trials),
         **use.as_json(),
         **wishes.as_json(source),
     }
     with ExitStack() as stack:
         if wishes.resume:
-            job = stack.enter_context(folder.gone_on(job))
-            _verify_goes_on(job, wishes, trials)
+            job = stack.enter_context(folder.resumed_job(job))
+            _verify_resumable(job, wishes, trials)
         size = wishes.batch_size or job.get("batch_size")
-        plan = _plan(wishes, facts, columns, kept, size)
+        plan = _plan(wishes, facts, columns, kept_columns, size)
         if size is None:
             times = trials[0].batch_times or _measured(parts, reading, plan, measure)
             plan = replace(plan, batch_size=best_batch_size(times, wishes.part_rows))
         if not wishes.resume:
-            stack.enter_context(folder.begun({**job, "batch_size": plan.batch_size}))
+            stack.enter_context(folder.new_job({**job, "batch_size": plan.batch_size}))
         yield BatchJob(
             parts=parts,
             written=frozenset(folder.written(parts)) if wishes.resume else frozenset(),
@@ -193,16 +198,16 @@ def _plan(
     wishes: BatchWishes,
     facts: ModelFacts,
     columns: ColumnMap,
-    kept: tuple[str, ...],
+    kept_columns: tuple[str, ...],
     size: int | None,
 ) -> RunPlan:
     layout = model_layout(facts.inputs, facts.outputs, size, axes=facts.axes, stated=wishes.axes)
-    _verify_kept(layout, kept)
+    _verify_kept(layout, kept_columns)
     return RunPlan(
         layout=layout,
         columns=columns,
         batch_size=size or DEFAULT_BATCH_SIZE,
-        kept=kept,
+        kept=kept_columns,
         stops=not wishes.collects_errors,
     )
 
@@ -214,15 +219,17 @@ def _measured(
         return {}
     _, rows = next(iter(reading.rows_of(parts[:1])))
     few = np.arange(min(len(rows.row_ids), max(TRIED_SIZES)))
-    columns = {name: taken(column, few) for name, column in rows.columns.items()}
+    columns = {name: take_rows(column, few) for name, column in rows.columns.items()}
     return measure(Rows(row_ids=rows.row_ids[few], columns=columns), plan)
 
 
 def _variants_json(trials: Sequence[NodeTrial]) -> list[list[str]]:
-    return sorted({each.key: list(each.key) for trial in trials for each in trial.chosen}.values())
+    return sorted(
+        {variant.key: list(variant.key) for trial in trials for variant in trial.chosen}.values()
+    )
 
 
-def _verify_goes_on(
+def _verify_resumable(
     job: Mapping[str, Any], wishes: BatchWishes, trials: Sequence[NodeTrial]
 ) -> None:
     size = job.get("batch_size")
@@ -235,38 +242,38 @@ def _verify_goes_on(
         )
     before = job.get("variants", [])
     for trial in trials if wishes.same_results is not None else ():
-        for each in trial.chosen:
-            if list(each.key) not in before:
+        for variant in trial.chosen:
+            if list(variant.key) not in before:
                 raise UsageError(
-                    f"--same-results: {trial.node} would go on with {each.text}, which the batch"
+                    f"--same-results: {trial.node} would go on with {variant.text}, which the batch"
                     f" that is in {quoted(wishes.output)} did not begin with: go on where that runs"
                 )
 
 
-def _verify_kept(layout: ModelLayout, kept: Sequence[str]) -> None:
+def _verify_kept(layout: ModelLayout, kept_columns: Sequence[str]) -> None:
     if ROW_ID in layout.outputs:
         raise UsageError(
             f"the model has an output {quoted(ROW_ID)}, and so is called the column with the number"
             " of each row: it needs another name to be written beside that"
         )
-    for name in kept:
+    for name in kept_columns:
         if name in layout.outputs or name == ROW_ID:
             raise UsageError(f"--keep {quoted(name)}: the output has a column of that name already")
 
 
 def _columns(source: InputFiles, wishes: BatchWishes, facts: ModelFacts) -> ColumnMap:
-    names = [each.name for each in facts.inputs]
-    found: ColumnMap = {}
+    names = [declared.name for declared in facts.inputs]
+    mapping: ColumnMap = {}
     for file in _with_headers(source):
-        there = _columns_of(source.format, file)
-        found = column_map(names, there, wishes.columns)
+        available = _columns_of(source.format, file)
+        mapping = column_map(names, available, wishes.columns)
         for name in wishes.kept:
-            if there is not None and name not in there:
+            if available is not None and name not in available:
                 raise UsageError(
                     f"--keep: {quoted(file)} has no column {quoted(name)}"
-                    f"{did_you_mean(name, there)}"
+                    f"{did_you_mean(name, available)}"
                 )
-    return found
+    return mapping
 
 
 def _with_headers(source: InputFiles) -> Sequence[Path]:
@@ -285,10 +292,10 @@ def _columns_of(kind: RowFormat, file: Path) -> list[str] | None:
 def _reading(
     source: InputFiles, wishes: BatchWishes, facts: ModelFacts, columns: ColumnMap
 ) -> Reading:
-    needed = dict.fromkeys([*(name for each in columns.values() for name in each), *wishes.kept])
+    needed = dict.fromkeys([*(name for item in columns.values() for name in item), *wishes.kept])
     picture = None
     if source.format is RowFormat.IMAGES:
-        (declared,) = [each for each in facts.inputs if columns[each.name] == (IMAGE,)]
+        (declared,) = [item for item in facts.inputs if columns[item.name] == (IMAGE,)]
         picture = PictureInput(
             name=declared.name,
             type=declared.type,

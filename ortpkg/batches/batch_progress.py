@@ -1,4 +1,4 @@
-"""What is told while a batch runs, and at its end."""
+"""Progress of a batch while it runs, and its summary."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ortpkg.batches.package_runner import ChosenVariant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDone:
-    """A part that is written.
+    """Part that has been written.
 
     Attributes:
-        part: its number.
-        rows: how many rows it has in the output.
-        errors: how many failed.
-        worker: which worker ran it.
-        node: on which machine.
-        variants: what ran it.
-        notes: what failed on that worker before, and what else a user should know.
+        part: Number of the part.
+        rows: Number of its rows in the output.
+        errors: Number of failed rows.
+        worker: Worker that ran it.
+        node: Machine of the worker.
+        variants: Variants that ran it.
+        notes: Earlier failures on that worker, and other notes for the user.
     """
 
     part: int
@@ -34,7 +34,7 @@ class PartDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeVariants:
-    """What ran on one machine, and how much."""
+    """Variants of one machine, and how much they ran."""
 
     node: str
     variants: tuple[ChosenVariant, ...]
@@ -45,11 +45,14 @@ class NodeVariants:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Counts what is done.
+    """Counter of finished work.
 
     Attributes:
-        row_count: how many rows there are.
-        rows_before: how many of them were written before this run.
+        row_count: Number of all rows.
+        rows_before: Number of rows that were written before this run.
+        rows: Number of rows written in this run.
+        errors: Number of failed rows.
+        notes: Notes of all workers, each once.
     """
 
     row_count: int
@@ -65,7 +68,7 @@ class Tally:
         self._start_s = time.monotonic()
 
     def add(self, done: PartDone) -> None:
-        """Adds a part that was written to the counts."""
+        """Count a part that was written."""
         self.rows += done.rows
         self.errors += done.errors
         for note in done.notes:
@@ -78,12 +81,12 @@ class Tally:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the first part was begun."""
+        """Seconds since the first part was started."""
         return time.monotonic() - self._start_s
 
     @property
     def rate_per_s(self) -> float:
-        """Rows a second, those that failed too; from the first part on, if there are more."""
+        """Rows per second, including failed ones; without the first part if there are more."""
         rows, elapsed_s = self.rows + self.errors, self.elapsed_s
         if self._first_s is not None and len(self._done) > 1:
             rows -= self._done[0].rows + self._done[0].errors
@@ -92,7 +95,7 @@ class Tally:
 
     @property
     def remaining_s(self) -> float | None:
-        """How long the rest takes at that rate; None before anything is done."""
+        """Estimated seconds for the remaining rows; None before anything is done."""
         done = self.rows + self.errors
         if not done:
             return None
@@ -100,21 +103,21 @@ class Tally:
 
     @property
     def workers(self) -> int:
-        """How many have done something."""
-        return len({each.worker for each in self._done})
+        """Number of workers that have finished a part."""
+        return len({part.worker for part in self._done})
 
     def nodes(self) -> Sequence[NodeVariants]:
-        """What ran where, by machine and variants."""
+        """Return what ran where, by machine and variants."""
         groups: dict[tuple[str, tuple[ChosenVariant, ...]], list[PartDone]] = {}
-        for each in self._done:
-            groups.setdefault((each.node, each.variants), []).append(each)
+        for part in self._done:
+            groups.setdefault((part.node, part.variants), []).append(part)
         return [
             NodeVariants(
                 node=node,
                 variants=variants,
-                workers=len({each.worker for each in done}),
+                workers=len({part.worker for part in done}),
                 parts=len(done),
-                rows=sum(each.rows for each in done),
+                rows=sum(part.rows for part in done),
             )
             for (node, variants), done in sorted(groups.items(), key=lambda item: item[0][0])
         ]

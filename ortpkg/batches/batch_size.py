@@ -1,23 +1,23 @@
-"""How many rows a run takes: the fewest that come near the best rate."""
+"""Choice of the number of rows of a run: the fewest that come near the best rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: Rows of one run where nobody says how many, and nothing can be measured.
+#: Rows of one run if nothing is known or can be measured.
 DEFAULT_BATCH_SIZE = 64
-#: What is tried where nothing is recorded.
+#: Numbers of rows to measure if nothing is recorded.
 TRIED_SIZES = (1, 8, 32, 128, 512)
-#: Of the best rate, what is near enough: fewer rows take less memory, and less goes wrong with one.
+#: Share of the best rate that is enough: fewer rows need less memory, and less fails with one.
 _NEAR = 0.9
 
 
 def best_batch_size(times: Mapping[int, float], most_rows: int) -> int:
-    """The fewest rows whose rate is near the best; the default where nothing is known.
+    """Return the fewest rows whose rate is near the best, or the default if nothing is known.
 
     Args:
-        times: rows → seconds of a run.
-        most_rows: of a part; a run takes no more.
+        times: Seconds of a run by number of rows.
+        most_rows: Rows of a part; a run has no more.
     """
     rates = {rows: rows / seconds for rows, seconds in times.items() if seconds > 0}
     fitting = {rows: rate for rows, rate in rates.items() if rows <= most_rows}
@@ -28,5 +28,5 @@ def best_batch_size(times: Mapping[int, float], most_rows: int) -> int:
 
 
 def best_rate(times: Mapping[int, float]) -> float:
-    """Rows a second, of the number of rows that is best; 0 where nothing is known."""
+    """Return the best rate in rows per second, or 0 if nothing is known."""
     return max((rows / seconds for rows, seconds in times.items() if seconds > 0), default=0.0)

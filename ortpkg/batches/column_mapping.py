@@ -1,4 +1,4 @@
-"""Which columns feed which input: by name, or as the caller says."""
+"""Mapping of columns to inputs, by name or as the caller says."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 
-#: Input → the columns whose values it takes, one after the other.
+#: Columns of each input, whose values it takes one after the other.
 ColumnMap = Mapping[str, tuple[str, ...]]
 
 
 def parse_map(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What ``--map input=column`` and ``--map input=a,b,c`` say. UsageError for anything else."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Parse ``--map input=column`` and ``--map input=a,b,c``.
+
+    Raises:
+        UsageError: A text has another form.
+    """
+    mapping: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, separator, columns = text.partition("=")
         names = tuple(columns.split(","))
@@ -22,37 +26,42 @@ def parse_map(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
                 f"--map {quoted(text)}: it takes INPUT=COLUMN, or INPUT=COLUMN,COLUMN,... where"
                 " each column is a number of the input"
             )
-        if name in found:
+        if name in mapping:
             raise UsageError(f"--map: input {quoted(name)} is given twice")
-        found[name] = names
-    return found
+        mapping[name] = names
+    return mapping
 
 
-def column_map(inputs: Sequence[str], columns: Sequence[str] | None, given: ColumnMap) -> ColumnMap:
-    """Which columns of the rows feed each input of the model.
+def column_map(
+    inputs: Sequence[str], columns: Sequence[str] | None, stated: ColumnMap
+) -> ColumnMap:
+    """Return the columns that feed each input of the model.
+
+    Inputs that the caller leaves out go by name; a single column feeds a single input, whatever its
+    name.
 
     Args:
-        inputs: names of the model's inputs.
-        columns: what the input files have; None where every row may have others.
-        given: what the caller says; what he leaves out goes by name, and an only column feeds an
-            only input, whatever it is called.
+        inputs: Names of the model's inputs.
+        columns: Columns of the input files; None if every row may have others.
+        stated: Mapping that the caller states.
 
-    Raises UsageError for an input or column that is not there, and an input without one.
+    Raises:
+        UsageError: An input or column does not exist, or an input has no column.
     """
-    for name in given:
+    for name in stated:
         if name not in inputs:
             raise UsageError(
                 f"--map: the model has no input {quoted(name)}{did_you_mean(name, inputs)}; it has"
                 f" {_list(inputs)}"
             )
-    if columns is not None and len(columns) == len(inputs) == 1 and not given:
+    if columns is not None and len(columns) == len(inputs) == 1 and not stated:
         return {inputs[0]: (columns[0],)}
-    found = {name: tuple(given.get(name, (name,))) for name in inputs}
+    mapping = {name: tuple(stated.get(name, (name,))) for name in inputs}
     if columns is not None:
-        for name, wanted in found.items():
+        for name, wanted in mapping.items():
             for column in wanted:
-                _verify_is_there(column, name, columns, is_given=name in given)
-    return found
+                _verify_is_there(column, name, columns, is_given=name in stated)
+    return mapping
 
 
 def _verify_is_there(column: str, name: str, columns: Sequence[str], *, is_given: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rows from CSV files: a header line, then a record each, read as Python's csv module does."""
+"""Rows of CSV files with a header line, parsed like Python's csv module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _CountedLines:
-    """Lines as texts of one character for each byte; knows how many bytes were taken."""
+    """Lines as texts with one character for each byte; counts the bytes that were read."""
 
     def __init__(self, lines: Iterable[bytes]) -> None:
         self._lines = iter(lines)
@@ -37,13 +37,17 @@ class _CountedLines:
 
 
 def csv_header(path: Path) -> list[str]:
-    """The names of a file's columns. UsageError where it has none, or one twice."""
+    """Return the names of a file's columns.
+
+    Raises:
+        UsageError: There is no header, or a name is repeated.
+    """
     with read_errors(path), path.open("rb") as file:
         return _header(file, path)[0]
 
 
 def csv_spans(path: Path, most_rows: int, most_nbytes: int) -> Iterator[Span]:
-    """Where spans of whole records lie in a file; blank lines are no records."""
+    """Yield spans of whole records in a file; blank lines are not records."""
     with read_errors(path), path.open("rb") as file:
         _, start = _header(file, path)
         file.seek(start)
@@ -51,13 +55,13 @@ def csv_spans(path: Path, most_rows: int, most_nbytes: int) -> Iterator[Span]:
 
 
 def _header(file: BinaryIO, path: Path) -> tuple[list[str], int]:
-    """The names of the columns, and where the records begin."""
+    """Return the names of the columns, and the offset of the first record."""
     lines = _CountedLines(lines_of(file, path))
     try:
         cells = next(_reader(iter(lines)), [])
         names = [
-            cell.encode("latin-1").removeprefix(b"" if place else _BYTE_ORDER_MARK).decode("utf-8")
-            for place, cell in enumerate(cells)
+            cell.encode("latin-1").removeprefix(b"" if index else _BYTE_ORDER_MARK).decode("utf-8")
+            for index, cell in enumerate(cells)
         ]
     except (csv.Error, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the header of {quoted(path)}: {error}") from error
@@ -68,11 +72,11 @@ def _header(file: BinaryIO, path: Path) -> tuple[list[str], int]:
             f"{quoted(path)} has {len(names)} columns, and {MOST_COLUMNS} may be: one column can"
             ' hold a list as JSON ("[1, 2]"), and npy and Parquet hold arrays'
         )
-    seen: set[str] = set()
+    unique: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in unique:
             raise UsageError(f"{quoted(path)} has two columns {quoted(name)}")
-        seen.add(name)
+        unique.add(name)
     return names, lines.nbytes
 
 
@@ -93,10 +97,9 @@ def _reader(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def read_csv_rows(part: Part) -> Rows:
-    """The rows of a part, their values as texts.
+    """Return the rows of a part, with texts as values.
 
-    A record that is no UTF-8, or has more or fewer values than there are columns, is an error of
-    its row.
+    A record that is not UTF-8, or does not have a value for each column, is an error of its row.
     """
     path = Path(part.files[0])
     names = csv_header(path)
@@ -106,24 +109,24 @@ def read_csv_rows(part: Part) -> Rows:
     except csv.Error as error:
         raise UsageError(f"{quoted(path)} has changed while the batch ran: {error}") from error
     return columns_of(
-        part, [_record(part, place, names, each) for place, each in enumerate(records)]
+        part, [_record(part, index, names, record) for index, record in enumerate(records)]
     )
 
 
 def _split(data: bytes) -> list[str]:
-    """Its lines, as when they were counted: only a line feed ends one."""
+    """Return the lines as they were counted: only a line feed ends one."""
     lines = data.decode("latin-1").split("\n")
     return [f"{line}\n" for line in lines[:-1]] + lines[-1:] * bool(lines[-1])
 
 
 def _record(
-    part: Part, place: int, names: list[str], cells: list[str]
+    part: Part, index: int, names: list[str], cells: list[str]
 ) -> dict[str, Any] | RowError:
     def error(reason: str) -> RowError:
         return RowError(
-            row_id=part.first_row + place,
+            row_id=part.first_row + index,
             file=part.files[0],
-            file_row=part.file_row + place,
+            file_row=part.file_row + index,
             reason=reason,
         )
 

@@ -1,4 +1,4 @@
-"""What runs a batch: this process, or workers of a cluster."""
+"""Interface of what runs a batch: this process, or the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ from ortpkg.batches.rows import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """How many workers run a batch (None: as many as fit), and the cores that each takes."""
+    """Number of workers of a batch (None for as many as fit), and cores of each."""
 
     count: int | None
     cpus: float = 1
 
 
 class BatchEngine(Protocol):
-    """Opens the package, and runs parts on it."""
+    """Engine that opens the package and runs parts on it."""
 
     def trials(self) -> list[NodeTrial]:
-        """What the nodes say that can run the package. Raises what the first one says if none can.
+        """Return the trials of the nodes that can run the package.
 
-        Where results have to be the same everywhere, UsageError for variants that differ too much.
+        Raises:
+            UsageError: Results must be the same everywhere, and the variants differ too much.
+            OrtpkgError: No node can run the package; the first node's error.
         """
 
     def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
-        """Rows → seconds of a run on these rows, on one of the nodes."""
+        """Return the seconds of a run by number of rows, measured with these rows on one node."""
 
     def run(self, job: BatchJob) -> Iterator[PartDone]:
-        """Reads, runs and writes every part that is not there yet, and tells of each as it is.
+        """Read, run and write every missing part, and yield each when it is written.
 
-        Raises the first error that anything met.
+        Raises:
+            OrtpkgError: The first error of any part.
         """

@@ -1,4 +1,4 @@
-"""The file that lists the rows of a batch that failed: never somebody's own is written over."""
+"""File with the failed rows of a batch; it never overwrites another file."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ortpkg.storage.output_file import write_output
 
 
 class ErrorList:
-    """The file, as the caller names it.
+    """File with the failed rows.
 
     Args:
-        path: where it will be. Devices, such as /dev/null, may be always.
-        output: the folder of the batch.
-        resume: whether the batch goes on, so that it may have been written before.
+        path: Path of the file; devices such as /dev/null are always allowed.
+        output: Folder of the batch.
+        resume: True if the batch is resumed, so that it may have written the file before.
 
-    Raises UsageError for what is there already where the batch is new, and for a place in the
-    output or in no folder.
+    Raises:
+        UsageError: The batch is new and the file exists, or its path is in the output or in no
+            folder.
     """
 
     def __init__(self, path: Path, output: Path, *, resume: bool) -> None:
@@ -41,7 +42,7 @@ class ErrorList:
             )
 
     def verify_is_own(self, folder: BatchFolder, parts: Sequence[Part]) -> None:
-        """UsageError where there is a file that is not what this batch listed before."""
+        """Raise UsageError if the existing file is not what this batch listed before."""
         if self._is_new or self._is_device:
             return
         before = _text(folder, parts)
@@ -57,9 +58,10 @@ class ErrorList:
             )
 
     def write(self, folder: BatchFolder, parts: Sequence[Part]) -> None:
-        """Lists the rows of all parts that failed, whole or not at all.
+        """Write the failed rows of all parts, completely or not at all.
 
-        UsageError where it cannot be written, or something has come there since.
+        Raises:
+            UsageError: The file cannot be written, or another file has appeared.
         """
         text = _text(folder, parts)
         try:
@@ -77,7 +79,7 @@ class ErrorList:
 
 
 def _text(folder: BatchFolder, parts: Sequence[Part]) -> bytes:
-    return "".join(error_line(each) for each in folder.errors(parts)).encode()
+    return "".join(error_line(error) for error in folder.errors(parts)).encode()
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

@@ -1,4 +1,4 @@
-"""Rows from pictures in folders: one each, decoded as the input takes it, beside its path."""
+"""Rows of picture files in folders: one picture each, decoded for the input, and its path."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Array, RowError, Rows
 from ortpkg.errors import InvalidFeedError, MissingExtraError, UsageError
 
-#: The column of what a picture shows, and that of its file.
+#: Column of the decoded picture, and column of its file.
 IMAGE, PATH = "image", "path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureInput:
-    """What pictures are decoded for, as :func:`~ortpkg.arrays.given_feeds.read_picture` takes it.
+    """Input for which pictures are decoded; see :func:`~ortpkg.arrays.given_feeds.read_picture`.
 
     Attributes:
-        name, type, shape: of the input.
-        value_range: what black and white are for it; None where the package does not say.
-        resize: whether pictures are resampled to its size.
+        name, type, shape: As the input declares them.
+        value_range: Values of black and white; None if the package does not say.
+        resize: True to resample pictures to its size.
     """
 
     name: str
@@ -35,28 +35,28 @@ class PictureInput:
 
 
 def read_image_rows(part: Part, wanted: PictureInput) -> Rows:
-    """The pictures of a part; one that cannot be decoded is an error of its row."""
+    """Return the pictures of a part; one that cannot be decoded is an error of its row."""
     images: list[Array] = []
     paths, row_ids, errors = [], [], []
-    for place, file in enumerate(part.files):
+    for index, file in enumerate(part.files):
         try:
             image = read_picture(Path(file), wanted, wanted.value_range, resize=wanted.resize)
         except MissingExtraError:  # no row can be read
             raise
         except (UsageError, InvalidFeedError) as error:
-            row_id = part.first_row + place
+            row_id = part.first_row + index
             errors.append(RowError(row_id=row_id, file=file, file_row=0, reason=str(error)))
             continue
         images.append(image[0] if image.ndim == 4 else image)
         paths.append(file)
-        row_ids.append(part.first_row + place)
+        row_ids.append(part.first_row + index)
     return Rows(
         row_ids=np.asarray(row_ids, np.int64),
-        columns={IMAGE: _together(images), PATH: list(paths)},
+        columns={IMAGE: _stacked(images), PATH: list(paths)},
         errors=tuple(errors),
     )
 
 
-def _together(images: Sequence[Array]) -> Array | list[Array]:
+def _stacked(images: Sequence[Array]) -> Array | list[Array]:
     shapes = {image.shape for image in images}
     return np.stack(images) if len(shapes) == 1 else list(images)

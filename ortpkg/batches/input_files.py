@@ -1,4 +1,4 @@
-"""Which files hold the rows of a batch, in which order, and of which format they are."""
+"""Input files of a batch: their order and format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortpkg.names import did_you_mean_path
 
 
 class RowFormat(Enum):
-    """How files hold rows, in words, and how such files end."""
+    """File format of rows: its name, and the suffixes of its files."""
 
     PARQUET = ("parquet", (".parquet", ".pq"))
     CSV = ("csv", (".csv",))
@@ -23,45 +23,44 @@ class RowFormat(Enum):
 
     @property
     def word(self) -> str:
-        """The format's name in options of the command line: "jsonl"."""
+        """Name of the format in options: "jsonl"."""
         return str(self.value[0])
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """The endings of files of the format: (".jsonl", ".ndjson")."""
+        """Suffixes of files of the format: (".jsonl", ".ndjson")."""
         return tuple(self.value[1])
 
 
-#: Ending → format.
+#: Format by suffix.
 _FORMATS = {ending: each for each in RowFormat for ending in each.endings}
 FORMAT_OF_WORD = {each.word: each for each in RowFormat}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFiles:
-    """The files of a batch's input: all of one format, in the order in which rows are numbered."""
+    """Input files of a batch, all of one format, in the order in which rows are numbered."""
 
     format: RowFormat
     files: tuple[Path, ...]
 
 
 def find_input(paths: Sequence[Path]) -> InputFiles:
-    """The files that ``paths`` name: themselves, or in and below folders, by name.
+    """Return the input files: ``paths`` themselves, or files in and below folders, sorted by name.
 
-    Files and folders whose names begin with "." or "_" are left out of folders, as programs that
-    read such folders do.
+    In folders, names that begin with "." or "_" are skipped, as other programs do.
 
-    Raises UsageError where there are none, they are of several formats or of none, or one is named
-    twice.
+    Raises:
+        UsageError: There are no files, several or unknown formats, or a file is named twice.
     """
-    files = [Path(os.path.abspath(each)) for path in paths for each in _files_of(path)]  # noqa: PTH100 - links stay
+    files = [Path(os.path.abspath(file)) for path in paths for file in _files_of(path)]  # noqa: PTH100 - links stay
     if not files:
         named = ", ".join(quoted(path) for path in paths)
         raise UsageError(f"{named}: there is no file to read; {_what_is_read()}")
     if len(set(files)) < len(files):
-        twice = next(each for place, each in enumerate(files) if each in files[:place])
+        twice = next(file for index, file in enumerate(files) if file in files[:index])
         raise UsageError(f"{quoted(twice)} is given twice: its rows would be, too")
-    formats = {_FORMATS[each.suffix.lower()]: each for each in reversed(files)}
+    formats = {_FORMATS[file.suffix.lower()]: file for file in reversed(files)}
     if len(formats) > 1:
         first, second, *_ = formats.values()
         raise UsageError(
@@ -95,7 +94,7 @@ def _unnamed(path: Path) -> str:
 
 def _files_below(folder: Path) -> Iterable[Path]:
     for where, folders, names in os.walk(folder, onerror=_raise):
-        folders[:] = [each for each in folders if not each.startswith((".", "_"))]
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         for name in names:
             if not name.startswith((".", "_")) and Path(name).suffix.lower() in _FORMATS:
                 yield Path(where, name)

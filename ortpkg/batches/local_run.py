@@ -1,4 +1,4 @@
-"""Runs a batch in this process: parts one after the other, without a cluster."""
+"""Engine that runs a batch in this process, one part after the other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.engines import BatchEngine
-from ortpkg.batches.node_trial import NodeTrial, trial_of
+from ortpkg.batches.node_trial import NodeTrial, make_trial
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.parts import readings
+from ortpkg.batches.parts import reading_groups
 from ortpkg.batches.rows import Rows
 
 
@@ -20,16 +20,16 @@ class _LocalEngine:
     def __init__(self, use: PackageUse, tolerance: float | None) -> None:
         self._runner = PackageRunner(use)
         if tolerance is not None:
-            self._runner.keep_to_what_runs()
+            self._runner.forbid_other_variants()
 
     def trials(self) -> list[NodeTrial]:
-        return [trial_of(self._runner, platform.node())]
+        return [make_trial(self._runner, platform.node())]
 
     def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
         return self._runner.measure(rows, plan)
 
     def run(self, job: BatchJob) -> Iterator[PartDone]:
-        for group in readings(job.to_do):
+        for group in reading_groups(job.to_do):
             for part, rows in job.reading.rows_of(group):
                 outputs = self._runner.run(part, rows, job.plan)
                 job.folder.write(part, outputs)
@@ -46,8 +46,9 @@ class _LocalEngine:
 
 @contextmanager
 def local_engine(use: PackageUse, tolerance: float | None = None) -> Iterator[BatchEngine]:
-    """This process; with a ``tolerance`` no other variant takes over on the way.
+    """Yield the engine of this process; with a ``tolerance`` no other variant may take over.
 
-    Raises what opening the package raises.
+    Raises:
+        OrtpkgError: The package cannot be opened.
     """
     yield _LocalEngine(use, tolerance)

@@ -19,14 +19,13 @@ from ortpkg.names import did_you_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLayout:
-    """How rows become one input.
+    """Layout of one input: the rows that it takes.
 
     Attributes:
-        name: of the input.
-        dtype: of its elements; object for texts.
-        row_shape: what one row has: a number, or None where any will do; None as a whole where even
-            the rank is unknown.
-        is_stacked: whether rows lie one after the other along a first dimension.
+        name: Name of the input.
+        dtype: Type of its elements; object for texts.
+        row_shape: Shape of one row, with None for any size; None if even the rank is unknown.
+        is_stacked: True if rows are stacked along a first dimension.
     """
 
     name: str
@@ -40,13 +39,13 @@ class ModelLayout:
     """Arrangement of rows in the inputs and outputs of a run.
 
     Attributes:
-        inputs: of the model.
-        outputs: names of its outputs, in order.
-        whole_outputs: those whose first dimension is no rows: such a model runs a row at a time,
-            which gets all of them.
-        ragged_outputs: those of them whose size may differ from row to row.
-        fixed_rows: how many rows every run takes; None: any number.
-        single_reason: why rows run one at a time, as a phrase; "" where they do not.
+        inputs: Inputs of the model.
+        outputs: Names of its outputs, in order.
+        whole_outputs: Outputs whose first dimension is not rows. Such a model runs one row at a
+            time, which gets the whole output.
+        ragged_outputs: Those of them whose size may differ from row to row.
+        fixed_rows: Number of rows of every run; None for any number.
+        single_reason: Phrase why rows run one at a time, or "".
     """
 
     inputs: tuple[InputLayout, ...]
@@ -57,12 +56,16 @@ class ModelLayout:
     single_reason: str = ""
 
 
-#: Output → whether its first dimension is rows, where the caller says so.
+#: True by output if its first dimension is rows, as far as the caller says.
 StatedAxes = Mapping[str, bool]
 
 
 def parse_axes(texts: Sequence[str]) -> dict[str, bool]:
-    """Read ``--batch-axis OUTPUT=0`` and ``OUTPUT=none``. UsageError for anything else."""
+    """Parse ``--batch-axis OUTPUT=0`` and ``OUTPUT=none``.
+
+    Raises:
+        UsageError: A text has another form.
+    """
     has_rows: dict[str, bool] = {}
     for text in texts:
         name, _, axis = text.rpartition("=")
@@ -94,44 +97,47 @@ def model_layout(
     have different names, or if another dimension counts rows too.
 
     Args:
-        inputs, outputs: as the model declares them.
-        batch_size: rows of one run, as the caller says.
-        axes: output → what inference says of its first dimension; what is left out goes by names.
-        stated: output → what the caller says of it, which counts more.
+        inputs, outputs: As the model declares them.
+        batch_size: Rows of one run, as the caller says.
+        axes: Inferred meaning of each output's first dimension; names decide about others.
+        stated: The caller's statement about outputs, which takes precedence.
 
-    Raises UsageError for values that are no tensors, for an output whose first dimension cannot be
-    told to be rows or not, and for one that cannot be divided among the rows of a fixed size.
+    Raises:
+        UsageError: A value is not a tensor, the first dimension of an output may be rows or not, or
+            an output cannot be divided among a fixed number of rows.
     """
     _verify_stated(outputs, stated)
     _verify_tensors(outputs)
     names = row_names(declared for declared in inputs if is_free(declared))
     is_fixed = not names and any(_first(declared) == batch_size for declared in inputs)
-    own = batch_size if is_fixed else None
-    layouts = tuple(_input_layout(declared, own) for declared in inputs)
-    meanings = {declared.name: _meaning(declared, own, names, axes, stated) for declared in outputs}
+    fixed_size = batch_size if is_fixed else None
+    layouts = tuple(_input_layout(declared, fixed_size) for declared in inputs)
+    meanings = {
+        declared.name: _meaning(declared, fixed_size, names, axes, stated) for declared in outputs
+    }
     unknown = [name for name, axis in meanings.items() if axis is RowAxis.UNKNOWN]
     if unknown:
         raise UsageError(_cannot_tell(unknown[0]))
     whole_outputs = [declared for declared in outputs if meanings[declared.name] is RowAxis.WHOLE]
     reason = _single_reason(inputs, layouts, meanings, names)
-    if reason and own not in {None, 1}:
+    if reason and fixed_size not in {None, 1}:
         raise UsageError(
-            f"--batch-size {own}: the model takes {own} rows a run, but {reason}; without"
-            " --batch-size a row is all that a run takes"
+            f"--batch-size {fixed_size}: the model takes {fixed_size} rows a run, but {reason};"
+            " without --batch-size a row is all that a run takes"
         )
     return ModelLayout(
         inputs=layouts,
         outputs=tuple(output.name for output in outputs),
         whole_outputs=frozenset(output.name for output in whole_outputs),
         ragged_outputs=frozenset(output.name for output in whole_outputs if not _is_fixed(output)),
-        fixed_rows=1 if reason else own,
+        fixed_rows=1 if reason else fixed_size,
         single_reason=reason,
     )
 
 
-def _verify_stated(outputs: Sequence[DeclaredValue], stated: StatedAxes) -> None:
+def _verify_stated(outputs: Sequence[DeclaredValue], stated_axes: StatedAxes) -> None:
     names = [declared.name for declared in outputs]
-    for name in stated:
+    for name in stated_axes:
         if name not in names:
             raise UsageError(
                 f"--batch-axis: the model has no output {quoted(name)}{did_you_mean(name, names)}"
@@ -160,10 +166,10 @@ def _meaning(
     stated_rows: int | None,
     names: Collection[str],
     axes: Mapping[str, RowAxis],
-    stated: StatedAxes,
+    stated_axes: StatedAxes,
 ) -> RowAxis:
-    if declared.name in stated:
-        return RowAxis.ROWS if stated[declared.name] else RowAxis.WHOLE
+    if declared.name in stated_axes:
+        return RowAxis.ROWS if stated_axes[declared.name] else RowAxis.WHOLE
     if stated_rows is not None and _first(declared) == stated_rows:
         return RowAxis.ROWS
     return axes.get(declared.name) or declared_axis(declared, names)
@@ -215,7 +221,7 @@ def _input_layout(declared: DeclaredValue, fixed_rows: int | None) -> InputLayou
 
 
 def _first(declared: DeclaredValue) -> int | str | None:
-    """The first dimension's size; 0 where there is no dimension."""
+    """Return the first dimension's size, or 0 if there is no dimension."""
     if declared.shape is None:
         return None
     return declared.shape[0] if declared.shape else 0

@@ -1,4 +1,4 @@
-"""What a node says of a package before a batch: which variants it runs, what is known of them."""
+"""Trial of a package on a node before a batch: the variants it would run, and facts about them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.errors import OrtpkgError, PackageError
 from ortpkg.host.memory import peak_memory_nbytes
 
-#: What a worker takes beside a session that its plan says nothing of.
+#: Memory of a worker besides its session, which the plan does not include.
 _PART_NBYTES = 128 << 20
-#: Rows of the run that memory is planned for, before anybody knows how many there will be.
+#: Rows for which memory is planned before the batch size is known.
 _PLANNED_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTrial:
-    """One node, with what it would run.
+    """One node, and what it would run.
 
     Attributes:
-        node: its name, for users.
-        node_id: its id in the cluster.
-        cores: how many it has to give.
-        chosen: what runs there, a value for each component.
-        facts: what a job has to know of the package.
-        errors: component → the largest error that is recorded there of what runs it; None where
-            nothing is.
-        batch_times: rows → seconds of a run, as recorded there; empty where nothing is.
-        memory_nbytes: what one worker needs.
-        notes: what a user should know.
-        problem: why it cannot run the package; None where it can.
+        node: Name of the node, for users.
+        node_id: Id of the node in the cluster.
+        cores: Number of cores that it offers.
+        chosen: Selected variants, one for each component.
+        facts: Facts of the package for a job.
+        errors: Largest recorded error of each component's variant there, or None.
+        batch_times: Seconds of a run by number of rows, as recorded there; empty without records.
+        memory_nbytes: Memory of one worker.
+        notes: Notes for the user.
+        problem: Reason why it cannot run the package, or None.
     """
 
     node: str
@@ -48,22 +47,25 @@ class NodeTrial:
 
     @property
     def resources(self) -> dict[str, float]:
-        """What a worker takes of the node beside cores: a GPU or an NPU, by Ray's names."""
-        kinds = {each.device_type for each in self.chosen}
+        """Resources of a worker besides cores: a GPU or an NPU, by Ray's names."""
+        kinds = {variant.device_type for variant in self.chosen}
         return {kind.upper(): 1 for kind in (DeviceType.GPU, DeviceType.NPU) if kind in kinds}
 
 
 def try_here(use: PackageUse, node: str, node_id: str = "", cores: float = 1) -> NodeTrial:
-    """Opens the package here, chooses, makes a session, and says what came of it. Never raises."""
+    """Open the package here, select variants, create a session, and return the result.
+
+    Never raises.
+    """
     try:
         runner = PackageRunner(use)
     except OrtpkgError as error:
         return NodeTrial(node=node, node_id=node_id, cores=cores, problem=error)
-    return trial_of(runner, node, node_id, cores)
+    return make_trial(runner, node, node_id, cores)
 
 
-def trial_of(runner: PackageRunner, node: str, node_id: str = "", cores: float = 1) -> NodeTrial:
-    """What a runner that has started here says."""
+def make_trial(runner: PackageRunner, node: str, node_id: str = "", cores: float = 1) -> NodeTrial:
+    """Return the trial of a runner that has started here."""
     return NodeTrial(
         node=node,
         node_id=node_id,
@@ -72,51 +74,55 @@ def trial_of(runner: PackageRunner, node: str, node_id: str = "", cores: float =
         facts=runner.facts,
         errors=runner.recorded_errors(),
         batch_times=runner.recorded_batch_times(),
-        memory_nbytes=memory_of(runner),
+        memory_nbytes=worker_nbytes(runner),
         notes=tuple(runner.notes),
     )
 
 
-def memory_of(runner: PackageRunner) -> int:
-    """What a worker needs: what this process holds now, its plan of a run, and the parts."""
+def worker_nbytes(runner: PackageRunner) -> int:
+    """Return the memory of a worker: this process now, its plan of a run, and the parts."""
     held = peak_memory_nbytes() or 0
     return held + runner.planned_nbytes(_PLANNED_ROWS) + _PART_NBYTES
 
 
-def of_one_package(trials: Sequence[NodeTrial]) -> list[NodeTrial]:
-    """The trials; nodes where the reference leads to other content than on the first are unusable.
+def mark_other_packages(trials: Sequence[NodeTrial]) -> list[NodeTrial]:
+    """Return the trials, with a problem on nodes where the reference leads to another package.
 
-    What has no digests.json is told by name and version alone: copies of it are not known again.
+    The first usable node decides. Without a digests.json only name and version are compared.
     """
-    found: list[NodeTrial] = []
+    compared: list[NodeTrial] = []
     first: NodeTrial | None = None
     for trial in trials:
         if trial.facts is not None and first is None:
             first = trial
         if first is None or trial.facts is None or _is_same(first.facts, trial.facts):
-            found.append(trial)
+            compared.append(trial)
             continue
         problem = PackageError(
             f"the reference leads to another package there than on {first.node}",
             path=Path(str(trial.facts.identity["name"])),
         )
-        found.append(replace(trial, problem=problem))
-    return found
+        compared.append(replace(trial, problem=problem))
+    return compared
 
 
 def _is_same(one: ModelFacts | None, other: ModelFacts) -> bool:
     assert one is not None
     mine, theirs = one.identity, other.identity
-    is_recorded = all(str(each["digest"]).startswith("sha256:") for each in (mine, theirs))
+    is_recorded = all(str(identity["digest"]).startswith("sha256:") for identity in (mine, theirs))
     keys = ("name", "version", *(("digest",) if is_recorded else ()))
     return all(mine[key] == theirs[key] for key in keys)
 
 
-def usable(trials: Sequence[NodeTrial]) -> list[NodeTrial]:
-    """The nodes that can run the package. Raises what the first one says where none can."""
-    found = [each for each in trials if each.problem is None]
-    if not found:
+def usable_trials(trials: Sequence[NodeTrial]) -> list[NodeTrial]:
+    """Return the trials of nodes that can run the package.
+
+    Raises:
+        OrtpkgError: No node can; the first node's problem.
+    """
+    working = [trial for trial in trials if trial.problem is None]
+    if not working:
         problem = trials[0].problem
         assert problem is not None
         raise problem
-    return found
+    return working

@@ -1,4 +1,4 @@
-"""Parts as folders of npy files: numbers, or texts, or bytes, of one shape; nothing else."""
+"""Parts as folders of npy files with numbers, texts or bytes of one shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from ortpkg.batches.rows import Array, Column
 from ortpkg.errors import UsageError, quoted
 
-#: What becomes one type of numpy's; dates and the like are texts, as in JSON.
+#: Python and numpy types that become one numpy type; dates and the like become texts, as in JSON.
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((bool, np.bool_), "truth values"),
     ((int, float, np.integer, np.floating), "numbers"),
@@ -24,10 +24,11 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 def write_npy(path: Path, columns: Mapping[str, Column]) -> None:
-    """Writes a folder with a file for each column.
+    """Write a folder with a file for each column.
 
-    UsageError for rows of different shapes or kinds, for what is nothing, and for columns that
-    would be one file.
+    Raises:
+        UsageError: Rows have different shapes or kinds, a value is missing, or columns would share
+            a file.
     """
     path.mkdir()
     names = {name: _file_name(name) for name in columns}
@@ -51,31 +52,33 @@ def _verify_apart(names: Mapping[str, str]) -> None:
 
 
 def _file_name(name: str) -> str:
-    """A column's name as that of a file, on every system."""
-    kept = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)
-    return kept.lstrip(".") or "_"
+    """Return a column's name as a file name that is valid on every system."""
+    cleaned = "".join(
+        character if character.isalnum() or character in "-_." else "_" for character in name
+    )
+    return cleaned.lstrip(".") or "_"
 
 
 def _array(name: str, column: Column) -> Array:
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return column
     try:
-        if all(isinstance(each, np.ndarray) and each.dtype.kind != "O" for each in column):
+        if all(isinstance(value, np.ndarray) and value.dtype.kind != "O" for value in column):
             return np.stack(list(column))
         values = np.asarray(column, object)
     except ValueError as error:
         raise _refused(name, "rows of different shapes") from error
-    found = values.ravel().tolist()
-    kinds = dict.fromkeys(_kind(name, each) for each in found)
+    flat = values.ravel().tolist()
+    kinds = dict.fromkeys(_kind(name, value) for value in flat)
     if len(kinds) > 1:
         raise _refused(name, f"{' beside '.join(kinds)}")
     if "numbers" in kinds:
         return _numbers(name, values)
     if "texts" in kinds:
-        found = [str(each) for each in found]
-    if kinds.keys() & {"texts", "bytes"} and any(each[-1:] in {"\0", b"\0"} for each in found):
+        flat = [str(value) for value in flat]
+    if kinds.keys() & {"texts", "bytes"} and any(value[-1:] in {"\0", b"\0"} for value in flat):
         raise _refused(name, "a text or bytes that end with NUL")
-    return np.asarray(found).reshape(values.shape)
+    return np.asarray(flat).reshape(values.shape)
 
 
 def _kind(name: str, value: Any) -> str:
@@ -92,7 +95,9 @@ def _kind(name: str, value: Any) -> str:
 def _numbers(name: str, values: Array) -> Array:
     array = np.asarray(values.tolist())
     pairs = zip(array.ravel().tolist(), values.ravel().tolist(), strict=True)
-    if array.dtype.kind == "O" or any(own != given and own == own for own, given in pairs):
+    if array.dtype.kind == "O" or any(
+        converted != original and converted == converted for converted, original in pairs
+    ):
         raise _refused(name, "whole numbers that are too large for its type")
     return array
 

@@ -1,4 +1,4 @@
-"""Rows from npy files: an array whose first dimension is rows, the column ``data``."""
+"""Rows of npy files: the first dimension of the array, as column ``data``."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from ortpkg.batches.rows import Array, Rows
 from ortpkg.batches.text_spans import read_errors
 from ortpkg.errors import UsageError, quoted
 
-#: The column that the array of an npy file is.
+#: Name of the only column, the array of the file.
 DATA = "data"
-#: Rows without any element, which take no bytes in the file.
+#: Most rows without elements, which need no bytes in the file.
 _MOST_EMPTY_ROWS = 1 << 20
 
 
 def npy_size(path: Path) -> tuple[int, int]:
-    """How many rows a file has, and their bytes. UsageError where it holds none."""
+    """Return the number of rows of a file, and their size in bytes.
+
+    Raises:
+        UsageError: The file has no rows.
+    """
     array = _mapped(path)
     return array.shape[0], array.nbytes
 
 
 def read_npy_rows(part: Part) -> Rows:
-    """The rows of a part."""
+    """Return the rows of a part."""
     array = _mapped(Path(part.files[0]))[part.file_row : part.file_row + part.count]
     if array.shape[0] != part.count:
         raise UsageError(f"{quoted(part.files[0])} has changed while the batch ran")
@@ -37,7 +41,7 @@ def read_npy_rows(part: Part) -> Rows:
 
 
 def _mapped(path: Path) -> Array:
-    """The array as it lies in the file."""
+    """Return the array, mapped from the file."""
     with read_errors(path):
         verify_regular(path)
     try:
@@ -48,17 +52,17 @@ def _mapped(path: Path) -> Array:
             raise ValueError("it holds pickled Python objects, which are never loaded")
         if not shape:
             raise ValueError("it holds one number, which has no rows")
-        if 0 in shape or not dtype.itemsize:  # of texts without characters
+        if 0 in shape or not dtype.itemsize:  # texts without characters
             _verify_counts(shape, dtype)
             return np.zeros(shape, dtype)
         order = "F" if is_fortran else "C"
-        return np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload, no-any-return]  # order is one of two letters
+        return np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload, no-any-return]  # the type of order is a literal
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error
 
 
 def _verify_counts(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for too many rows without bytes: a header can state any number of them."""
+    """Raise ValueError for too many rows without bytes, since a header can state any number."""
     if shape[0] > _MOST_EMPTY_ROWS:
         raise ValueError(
             f"it states {shape[0]} rows without a single element; {_MOST_EMPTY_ROWS} may be"

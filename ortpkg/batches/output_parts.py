@@ -1,6 +1,6 @@
-"""Writes the outputs of a part: beside its place, then renamed, so that it is there whole or not.
+"""Writes the outputs of a part to a temporary path and renames them, so that parts are complete.
 
-``row_id`` comes first in all formats: the number of the row among all rows of the input.
+``row_id`` is the first column in all formats: the number of the row among all rows of the input.
 """
 
 from __future__ import annotations
@@ -25,43 +25,44 @@ from ortpkg.batches.parquet_parts import write_parquet
 from ortpkg.batches.rows import Column, Rows
 from ortpkg.errors import UsageError, quoted
 
-#: The column that says which row of the input it is.
+#: Column with the number of the input's row.
 ROW_ID = "row_id"
-#: Texts that begin so are formulas to spreadsheets (OWASP, "CSV injection").
+#: Texts with these first characters are formulas to spreadsheets (OWASP, "CSV injection").
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _LINE_END = "\r\n"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-#: Formats whose parts are folders, and not files.
+#: Formats whose parts are folders instead of files.
 _FOLDERS = frozenset({RowFormat.NPY, RowFormat.IMAGES})
 
 
 def part_path(folder: Path, name: str, kind: RowFormat) -> Path:
-    """Where the part of that name is, or will be."""
+    """Return the path of the part with that name, which need not exist."""
     return folder / (name if kind in _FOLDERS else f"{name}{kind.endings[0]}")
 
 
 def write_part(target: Path, rows: Rows, kind: RowFormat, scratch: Path) -> None:
-    """Writes what the rows of a part gave to ``target``.
+    """Write the outputs of a part to ``target``.
 
     Args:
-        target: as :func:`part_path` says. One that is there already is of the same rows, and stays.
-        rows: at least one.
-        kind: the format.
-        scratch: a folder on the same file system, for what is not whole yet.
+        target: Path from :func:`part_path`. An existing part has the same rows, and stays.
+        rows: At least one row.
+        kind: Format of the part.
+        scratch: Folder on the same file system for incomplete files.
 
-    Raises UsageError where it cannot be written, or the format cannot hold an output.
+    Raises:
+        UsageError: The part cannot be written, or the format cannot hold an output.
     """
     columns = {
         ROW_ID: rows.row_ids,
-        **{name: _storable(each) for name, each in rows.columns.items()},
+        **{name: _storable(column) for name, column in rows.columns.items()},
     }
     temporary = None
     try:
         temporary = Path(mkdtemp(dir=scratch))
-        made = temporary / target.name
-        _WRITERS[kind](made, columns)
-        _settle(made)
-        _place(made, target)
+        staged = temporary / target.name
+        _WRITERS[kind](staged, columns)
+        _sync_to_disk(staged)
+        _publish(staged, target)
     except OSError as error:
         raise UsageError(f"cannot write {quoted(target)}: {error.strerror or error}") from error
     except UnicodeEncodeError as error:
@@ -71,39 +72,39 @@ def write_part(target: Path, rows: Rows, kind: RowFormat, scratch: Path) -> None
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _place(made: Path, target: Path) -> None:
-    if made.is_dir():
+def _publish(staged: Path, target: Path) -> None:
+    if staged.is_dir():
         with suppress(FileExistsError):
             try:
-                made.rename(target)
-            except OSError:  # systems differ in what they say of a folder that is there
+                staged.rename(target)
+            except OSError:  # systems report an existing folder differently
                 if not target.is_dir():
                     raise
         return
-    made.replace(target)
+    staged.replace(target)
 
 
-def _settle(path: Path) -> None:
-    """Brings a file, or those of a folder, to the disk: what is renamed is never half there."""
-    for each in sorted(path.iterdir()) if path.is_dir() else [path]:
-        with each.open("rb") as file:
+def _sync_to_disk(path: Path) -> None:
+    """Flush a file, or those of a folder, to the disk, so that a renamed part is complete."""
+    for file_path in sorted(path.iterdir()) if path.is_dir() else [path]:
+        with file_path.open("rb") as file:
             os.fsync(file.fileno())
 
 
 def _storable(column: Column) -> Column:
-    """Numbers that files have no type for, bfloat16 and the like, as the next wider one."""
+    """Return numbers of types that files do not have, such as bfloat16, in the next wider type."""
     if isinstance(column, list):
-        return [_storable(each) if isinstance(each, np.ndarray) else each for each in column]
-    if column.dtype.kind == "V":  # of ml_dtypes
+        return [_storable(row) if isinstance(row, np.ndarray) else row for row in column]
+    if column.dtype.kind == "V":  # types of ml_dtypes
         return column.astype(np.float32)
     return column
 
 
 class _LineFeeds:
-    """Ends lines with a line feed alone.
+    """Text file in which lines end with only a line feed.
 
-    The writer quotes cells with a character of its own line end alone, and readers end records at
-    a carriage return, too: behind it a cell would begin, which may be a formula.
+    The csv writer quotes only cells that contain its own line end, but readers also end records at
+    a carriage return. With the longer line end, such cells are quoted, so none can start a formula.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -118,7 +119,7 @@ def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
         writer = csv.writer(_LineFeeds(file), lineterminator=_LINE_END)
         writer.writerow(map(_without_formula, columns))
         for values in _records(columns):
-            writer.writerow(_cell(each) for each in values)
+            writer.writerow(_cell(value) for value in values)
 
 
 def _cell(value: Any) -> str:
@@ -142,21 +143,25 @@ def _write_json_lines(path: Path, columns: Mapping[str, Column]) -> None:
 
 
 def _as_text(value: Any) -> str:
-    """What JSON has no form for, e.g. a date, as people write it. UsageError for bytes."""
+    """Return values that JSON has no form for, such as dates, as text.
+
+    Raises:
+        UsageError: The value is bytes.
+    """
     if isinstance(value, bytes):
         raise UsageError("a column has bytes, which texts do not hold: --format parquet does")
     return str(value)
 
 
 def _records(columns: Mapping[str, Column]) -> Iterator[tuple[Any, ...]]:
-    """The values of each row, as Python has them: numbers, texts, lists."""
-    return zip(*(_plain(each) for each in columns.values()), strict=True)
+    """Yield the values of each row as Python numbers, texts and lists."""
+    return zip(*(_plain(column) for column in columns.values()), strict=True)
 
 
 def _plain(column: Column) -> list[Any]:
     if isinstance(column, np.ndarray):
         return list(column.tolist())
-    return [each.tolist() if isinstance(each, np.ndarray) else each for each in column]
+    return [row.tolist() if isinstance(row, np.ndarray) else row for row in column]
 
 
 _WRITERS: dict[RowFormat, Callable[[Path, Mapping[str, Column]], None]] = {

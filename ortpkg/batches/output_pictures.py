@@ -1,4 +1,4 @@
-"""Folders of pictures: an image that a row gives is a PNG named by the row's number."""
+"""Parts as folders of pictures: each row's image is a PNG named after the row's number."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _WITH_CHANNELS = 3
 
 
 def write_pictures(path: Path, columns: Mapping[str, Column]) -> None:
-    """Writes the only output, an image of 1 or 3 channels, as a PNG for each row.
+    """Write the only output, an image of 1 or 3 channels, as a PNG for each row.
 
-    Whole numbers are taken as 0 to 255, others as 0 to 1. UsageError where there are several
-    outputs, or it is no image.
+    Integers are taken as 0 to 255, other numbers as 0 to 1.
+
+    Raises:
+        UsageError: There are several outputs, or the output is not an image.
     """
     try:
         from PIL import Image  # an extra: only pictures need it
@@ -36,7 +38,7 @@ def write_pictures(path: Path, columns: Mapping[str, Column]) -> None:
 
 
 def _pixels(name: str, image: Array) -> Any:
-    """Rows of grey, or of red, green and blue, 0 to 255."""
+    """Return rows of grey, or of red, green and blue, 0 to 255."""
     if image.ndim == _WITH_CHANNELS and image.shape[0] in {1, 3}:
         image = image.transpose(1, 2, 0)
     if image.ndim == _WITH_CHANNELS and image.shape[2] == 1:

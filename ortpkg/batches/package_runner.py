@@ -1,4 +1,4 @@
-"""A worker of a batch: opens the package where it is, and goes on without a variant that fails."""
+"""Worker of a batch, which opens the package here and continues without variants that fail."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ _LOADING_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageUse:
-    """Which package a worker opens, and what it chooses by.
+    """Package that a worker opens, and the options of its selection.
 
     Attributes:
-        reference: a folder, a packed package, a name in the store, or a reference to a registry.
-        component: of several; None for all, as a pipeline.
-        wishes: what variants are chosen by.
-        threads: of each session; None: as many as the machine has cores.
-        trust: accept options of the package that can reach beyond it.
-        canary: first try a variant in a child process.
-        allow_fallback: others may run a model if what was named takes no node of it.
-        timeout_s, memory_limit_nbytes: of each run; None: no limit, and the machine's.
-        allowed: the :attr:`ChosenVariant.key` of what may run, where results have to be the same
-            everywhere; None: anything.
+        reference: A folder, a packed package, a name in the store, or a reference to a registry.
+        component: One of several components; None for all, as a pipeline.
+        wishes: Options of the selection.
+        threads: Threads of each session; None for as many as the machine has cores.
+        trust: True to accept options of the package that can reach beyond it.
+        canary: True to try a variant in a child process first.
+        allow_fallback: True to let others run a model if the named one takes no node of it.
+        timeout_s, memory_limit_nbytes: Limits of each run; None for no limit, and the machine's.
+        allowed: :attr:`ChosenVariant.key` of what may run, if results must be the same everywhere;
+            None for anything.
     """
 
     reference: str
@@ -92,11 +92,11 @@ class PackageUse:
 
     @property
     def isolates(self) -> bool:
-        """Return True if libraries run in child processes, where the limits can be enforced."""
+        """True if libraries run in child processes, where the limits can be enforced."""
         return self.timeout_s is not None or self.memory_limit_nbytes is not None
 
     def as_json(self) -> dict[str, Any]:
-        """What of it decides which variants run, and so which results come out, for a job."""
+        """Return the options that decide which variants run, and so the results, for a job."""
         wishes = self.wishes
         return {
             "component": self.component,
@@ -111,7 +111,7 @@ class PackageUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenVariant:
-    """What runs a component on a machine, and why."""
+    """Variant that runs a component on a machine, and why."""
 
     component: str
     variant: str
@@ -124,12 +124,12 @@ class ChosenVariant:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from what may give other results."""
+        """Identity of what runs; equal keys give equal results."""
         return self.component, self.variant, self.ep, self.backend, self.device_type
 
     @property
     def text(self) -> str:
-        """E.g. "cpu-fp32 on CPUExecutionProvider (embedded)"."""
+        """Description such as "cpu-fp32 on CPUExecutionProvider (embedded)"."""
         where = f" on {self.ep}" if self.ep else ""
         return f"{self.variant}{where}" + (f" ({self.backend})" if self.backend else "")
 
@@ -139,9 +139,9 @@ class ModelFacts:
     """Facts of the package that a job needs, as a worker read them.
 
     Attributes:
-        identity: what tells it from others: name, version, digest.
-        inputs, outputs: of its session.
-        axes: output → what its first dimension is.
+        identity: Name, version and digest.
+        inputs, outputs: Of its session.
+        axes: Meaning of the first dimension of each output.
     """
 
     identity: Mapping[str, Any]
@@ -154,13 +154,14 @@ class PackageRunner:
     """Sessions on the best variants here.
 
     Args:
-        use: the package, and what is chosen by.
+        use: The package and the options of its selection.
 
     Attributes:
-        chosen: what runs now, a value for each component.
-        notes: what failed here before, and what else a user should know.
+        chosen: Variants that run now, one for each component.
+        notes: Earlier failures here, and other notes for the user.
 
-    Raises what :class:`~ortpkg.ModelPackage` and its sessions raise.
+    Raises:
+        OrtpkgError: See :class:`~ortpkg.ModelPackage` and its sessions.
     """
 
     def __init__(self, use: PackageUse) -> None:
@@ -172,8 +173,8 @@ class PackageRunner:
 
     @property
     def facts(self) -> ModelFacts:
-        """What a job has to know of the package."""
-        ranges = {each.name: each.value_range for each in self.package.inputs}
+        """Facts of the package for a job."""
+        ranges = {value.name: value.value_range for value in self.package.inputs}
         info = self.package.info
         return ModelFacts(
             identity={
@@ -181,8 +182,10 @@ class PackageRunner:
                 "version": info.version,
                 "digest": package_digest(info.root),
             },
-            inputs=tuple(_value(each, ranges.get(each.name)) for each in self.session.get_inputs()),
-            outputs=tuple(_value(each) for each in self.session.get_outputs()),
+            inputs=tuple(
+                _value(value, ranges.get(value.name)) for value in self.session.get_inputs()
+            ),
+            outputs=tuple(_value(value) for value in self.session.get_outputs()),
             axes=row_axes(
                 self.session.get_inputs(),
                 self.session.get_outputs(),
@@ -192,64 +195,77 @@ class PackageRunner:
         )
 
     def run(self, part: Part, rows: Rows, plan: RunPlan) -> Rows:
-        """What a part gives; where an execution provider fails, on the next best variant.
+        """Return the outputs of a part; if an execution provider fails, use the next best variant.
 
-        Raises RowFailedError as :func:`~ortpkg.batches.part_run.run_part`, and
-        NoSuitableVariantError where no variant is left.
+        Raises:
+            RowFailedError: See :func:`~ortpkg.batches.part_run.run_part`.
+            NoSuitableVariantError: No variant is left.
         """
         while True:
             try:
                 return run_part(self.session, part, rows, plan, self._use.run_options)
             except ExecutionProviderError as error:
-                self._go_on_without(error)
+                self._continue_without(error)
 
-    def keep_to_what_runs(self) -> None:
-        """Lets no other variant take over where what runs now fails."""
-        self._use = replace(self._use, allowed=frozenset(each.key for each in self.chosen))
+    def forbid_other_variants(self) -> None:
+        """Let no other variant take over if a current one fails."""
+        self._use = replace(self._use, allowed=frozenset(variant.key for variant in self.chosen))
 
     # --- what is known ----------------------------------------------------------------------------
 
     def recorded_errors(self) -> dict[str, float | None]:
-        """Component → the largest error that ``ortpkg bench`` recorded here of what runs it."""
-        offer = this_machine(named={each.ep for each in self.chosen if each.ep})
+        """Return the largest error that ``ortpkg bench`` recorded here, by component."""
+        offer = this_machine(named={item.ep for item in self.chosen if item.ep})
         records = load_records(self.package.info, offer)
-        found: dict[str, float | None] = {}
+        largest_errors: dict[str, float | None] = {}
         for name, variant in self._variants.items():
-            place = variant.verdict(backend=self._use.wishes.backend).ep_device
-            found[name] = None
-            if records is not None and not records.stale_reason and place is not None:
-                key = place_of(name, variant.name, place, offer.ep_devices).key
-                errors = [each.max_abs_error for each in records.measurements if each.key == key]
-                found[name] = next(iter(errors), None)
-        return found
+            ep_device = variant.verdict(backend=self._use.wishes.backend).ep_device
+            largest_errors[name] = None
+            if records is not None and not records.stale_reason and ep_device is not None:
+                key = place_of(name, variant.name, ep_device, offer.ep_devices).key
+                errors = [item.max_abs_error for item in records.measurements if item.key == key]
+                largest_errors[name] = next(iter(errors), None)
+        return largest_errors
 
     def recorded_batch_times(self) -> dict[int, float]:
-        """Rows → seconds of a run, as ``ortpkg bench --batch-rows`` recorded; of all components."""
-        offer = this_machine(named={each.ep for each in self.chosen if each.ep})
-        found = [
+        """Return seconds of a run by number of rows, as ``ortpkg bench`` recorded them.
+
+        They are sums over all components.
+        """
+        offer = this_machine(named={item.ep for item in self.chosen if item.ep})
+        component_times = [
             recorded_batch_times(
                 self.package.info, variant.verdict(backend=self._use.wishes.backend), offer
             )
             for variant in self._variants.values()
         ]
-        sizes = set.intersection(*(set(times) for times in found)) if found else set()
-        return {size: sum(times[size] for times in found) for size in sorted(sizes)}
+        sizes = (
+            set.intersection(*(set(times) for times in component_times))
+            if component_times
+            else set()
+        )
+        return {size: sum(times[size] for times in component_times) for size in sorted(sizes)}
 
     def planned_nbytes(self, rows: int) -> int:
-        """The memory that a run of so many rows takes, as far as the sessions' plans tell."""
+        """Return the memory of a run with so many rows, as far as the sessions' plans say."""
         sessions = getattr(self.session, "sessions", {"": self.session})
         total = 0
         for session in sessions.values():
-            firsts = {each.shape[0] for each in session.get_inputs() if each.shape}
+            firsts = {
+                input_value.shape[0] for input_value in session.get_inputs() if input_value.shape
+            }
             sizes = {name: rows for name in firsts if isinstance(name, str)}
             try:
                 total += session.get_plan(sizes).graph.peak_nbytes or 0
-            except OrtpkgError:  # what is only an estimate stops nobody
+            except OrtpkgError:  # an estimate may fail
                 continue
         return total
 
     def measure(self, rows: Rows, plan: RunPlan) -> dict[int, float]:
-        """Rows → seconds of a run, measured on rows of the input, for a few seconds at most."""
+        """Return seconds of a run by number of rows, measured for a few seconds.
+
+        The inputs are rows of the batch.
+        """
         feeds = row_feeds(rows, plan.layout, plan.columns, max(TRIED_SIZES))
         if plan.layout.fixed_rows is not None or not feeds.batches:
             return {}
@@ -262,13 +278,13 @@ class PackageRunner:
                 TRIED_SIZES,
                 most_s=_MEASURING_S,
             )
-        except OrtpkgError:  # the run itself says what is wrong, and with which row
+        except OrtpkgError:  # the run itself reports what is wrong, and in which row
             return {}
 
     # --- variants ---------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        """Chooses, and makes the session; without what cannot even be loaded."""
+        """Select variants and create the session, without variants that cannot be loaded."""
         while True:
             variants = self.package.choose(
                 self._use.component,
@@ -279,30 +295,33 @@ class PackageRunner:
             try:
                 self.session: Any = variants.create_session(self._create)
             except ExecutionProviderError as error:
-                if isinstance(error, NoNodeTakenError) and self._names_what_runs:
+                if isinstance(error, NoNodeTakenError) and self._names_ep_or_backend:
                     raise  # not into quarantine: the caller may allow others next
                 self._variants = variants.variants
                 self._quarantine(error)
                 continue
             self._variants = variants.variants
-            self.chosen = tuple(_chosen(each, self._use) for each in variants.variants.values())
+            self.chosen = tuple(
+                _chosen(variant, self._use) for variant in variants.variants.values()
+            )
             self._verify_allowed()
             return
 
     @property
-    def _names_what_runs(self) -> bool:
-        """Return True if the caller named an execution provider or a backend."""
+    def _names_ep_or_backend(self) -> bool:
+        """True if the caller named an execution provider or a backend."""
         wishes = self._use.wishes
         return wishes.ep is not None or wishes.backend not in (None, "auto")
 
     def _verify_allowed(self) -> None:
         allowed = self._use.allowed
-        for each in self.chosen:
-            if allowed is not None and each.key not in allowed:
+        for variant in self.chosen:
+            if allowed is not None and variant.key not in allowed:
                 failed = "; ".join(self.notes)
                 raise NoSuitableVariantError(
-                    f"what is left here, {each.text}, may give other results than the rest of the"
-                    f" batch{f' ({failed})' if failed else ''}; --same-results does not allow it"
+                    f"what is left here, {variant.text}, may give other results than the rest of"
+                    f" the batch{f' ({failed})' if failed else ''}; --same-results does"
+                    " not allow it"
                 )
 
     def _create(self, variant: ModelVariant) -> Any:
@@ -314,26 +333,26 @@ class PackageRunner:
             allow_fallback=self._use.allow_fallback,
         )
 
-    def _go_on_without(self, error: ExecutionProviderError) -> None:
+    def _continue_without(self, error: ExecutionProviderError) -> None:
         self._quarantine(error)
         self._start()
 
     def _quarantine(self, error: ExecutionProviderError) -> None:
-        """No later choice of this worker takes what runs on the execution provider that failed."""
+        """Exclude the failed execution provider from all later selections of this worker."""
         before = len(self._failures)
         for variant in self._variants.values():
             verdict = variant.verdict(backend=self._use.wishes.backend)
-            place = verdict.ep_device
-            if place is None or (error.ep_name and place.ep_name != error.ep_name):
+            ep_device = verdict.ep_device
+            if ep_device is None or (error.ep_name and ep_device.ep_name != error.ep_name):
                 continue
             versioned = place_of(
-                variant.component_name, variant.name, place, variant.selection.ep_devices
+                variant.component_name, variant.name, ep_device, variant.selection.ep_devices
             )
             failure = CanaryFailure(**asdict(versioned), reason=str(error))
             self._failures[failure.key] = failure
             self.notes.append(
-                f"variant {quoted(variant.name)} failed on {place.ep_name} ({place.backend}) and is"
-                f" in quarantine: {error}"
+                f"variant {quoted(variant.name)} failed on {ep_device.ep_name}"
+                f" ({ep_device.backend}) and is in quarantine: {error}"
             )
             entry = QuarantineEntry(
                 **asdict(versioned),
@@ -346,7 +365,7 @@ class PackageRunner:
             raise error
 
 
-#: Packages that were unpacked stay until the process ends.
+#: Unpacked packages stay until the process ends.
 _unpacked = ExitStack()
 atexit.register(_unpacked.close)
 
@@ -365,13 +384,13 @@ def _value(declared: Any, value_range: tuple[float, float] | None = None) -> Val
 
 def _chosen(variant: ModelVariant, use: PackageUse) -> ChosenVariant:
     verdict = variant.verdict(backend=use.wishes.backend)
-    place = verdict.ep_device
-    device = place.device if place is not None else None
+    ep_device = verdict.ep_device
+    device = ep_device.device if ep_device is not None else None
     return ChosenVariant(
         component=variant.component_name,
         variant=variant.name,
-        ep=place.ep_name if place is not None else "",
-        backend=place.backend if place is not None else "",
+        ep=ep_device.ep_name if ep_device is not None else "",
+        backend=ep_device.backend if ep_device is not None else "",
         device="" if device is None else f"{device.type} {device.name}".strip(),
         device_type="" if device is None else device.type.value,
         reason=verdict.reason,

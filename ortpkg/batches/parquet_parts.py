@@ -1,4 +1,4 @@
-"""Parquet files of outputs: a row of more than one dimension is a tensor of Arrow's own type."""
+"""Parts as Parquet files; rows of more than one dimension are Arrow's tensor type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from ortpkg.errors import MissingExtraError, UsageError, quoted
 
 
 def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
-    """Writes columns into one file. UsageError without pyarrow, and for what Arrow cannot hold."""
+    """Write columns to one file.
+
+    Raises:
+        UsageError: pyarrow is missing, or Arrow cannot hold a column.
+    """
     try:
         import pyarrow as pa  # an extra: only Parquet needs it
         import pyarrow.parquet as pq
@@ -44,7 +48,7 @@ def _arrow(column: Column, pa: Any) -> Any:
 
 
 def _type_of_lists(column: list[Any], pa: Any) -> Any:
-    """Type of rows that are arrays of one rank: the same whether a part has elements or not."""
+    """Return the type of rows that are arrays of one rank, whether they have elements or not."""
     kinds = {(row.dtype, row.ndim) if isinstance(row, np.ndarray) else None for row in column}
     if len(kinds) != 1 or None in kinds:
         return None

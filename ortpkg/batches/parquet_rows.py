@@ -1,4 +1,4 @@
-"""Rows from Parquet files, by pyarrow; lists and tensors of one shape become one array."""
+"""Rows of Parquet files, read with pyarrow; lists and tensors of one shape become one array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """How many rows a row group has, and their bytes, not compressed."""
+    """Number of rows of a row group, and their uncompressed size in bytes."""
 
     count: int
     nbytes: int
@@ -31,7 +31,11 @@ class RowGroup:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """A file. UsageError where it is damaged, and without pyarrow."""
+    """Open a file.
+
+    Raises:
+        UsageError: The file is damaged, or pyarrow is missing.
+    """
     try:
         import pyarrow as pa  # an extra: only Parquet needs it
         import pyarrow.parquet as pq
@@ -47,20 +51,20 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def parquet_columns(path: Path) -> list[str]:
-    """The names of a file's columns."""
+    """Return the names of a file's columns."""
     with _opened(path) as file:
         return list(file.schema_arrow.names)
 
 
 def parquet_groups(path: Path) -> list[RowGroup]:
-    """The row groups of a file."""
+    """Return the row groups of a file."""
     with _opened(path) as file:
-        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-        return [RowGroup(count=each.num_rows, nbytes=each.total_byte_size) for each in groups]
+        groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
+        return [RowGroup(count=group.num_rows, nbytes=group.total_byte_size) for group in groups]
 
 
 def read_parquet_rows(parts: Sequence[Part], names: Sequence[str] | None) -> Iterator[Rows]:
-    """The rows of consecutive parts of one file, with these columns (None: all)."""
+    """Yield the rows of consecutive parts of one file, with these columns (None for all)."""
     path = Path(parts[0].files[0])
     with _opened(path) as file:
         begin, groups = _groups_with(file, parts)
@@ -76,7 +80,7 @@ def read_parquet_rows(parts: Sequence[Part], names: Sequence[str] | None) -> Ite
 
 
 def _groups_with(file: pq.ParquetFile, parts: Sequence[Part]) -> tuple[int, list[int]]:
-    """The row groups that the parts are in, and the number of the first row of the first one."""
+    """Return the row groups with the parts, and the number of the first row in them."""
     first, last = parts[0].file_row, parts[-1].file_row + parts[-1].count
     begin = start = 0
     groups: list[int] = []
@@ -96,7 +100,7 @@ def _pieces(
     parts: Sequence[Part],
     names: Sequence[str] | None,
 ) -> Iterator[pa.Table]:
-    """A table for each part, out of what is read batch by batch."""
+    """Yield a table for each part from batches as they are read."""
     import pyarrow as pa  # as above
 
     columns = None if names is None else list(names)
@@ -110,33 +114,33 @@ def _pieces(
         while end < last and (batch := next(batches, None)) is not None:
             held.append((end, batch))
             end += batch.num_rows
-        held = [(start, each) for start, each in held if start + each.num_rows > part.file_row]
+        held = [(start, piece) for start, piece in held if start + piece.num_rows > part.file_row]
         slices = [
-            each.slice(max(part.file_row - start, 0), last - max(part.file_row, start))
-            for start, each in held
+            piece.slice(max(part.file_row - start, 0), last - max(part.file_row, start))
+            for start, piece in held
         ]
         yield pa.Table.from_batches(slices)
 
 
 def _column(chunked: Any) -> Column:
-    """A column as an array where its values are numbers of one shape, else as a list."""
+    """Return a column as an array if its values are numbers of one shape, else as a list."""
     array: Any = chunked.combine_chunks()
     array = array.chunk(0) if hasattr(array, "chunk") else array
     kind = array.type
     inner: tuple[int, ...] | None = None
-    if hasattr(kind, "storage_type"):  # an extension: a tensor, for one
+    if hasattr(kind, "storage_type"):  # an extension type, such as a tensor
         inner = tuple(getattr(kind, "shape", ())) or None
         array = array.storage
-    found: Array | None = _stacked(array)
-    if found is None:
+    stacked: Array | None = _stacked(array)
+    if stacked is None:
         return list(array.to_pylist())
-    if inner is not None and found.size == len(found) * int(np.prod(inner)):
-        return found.reshape(len(found), *inner)
-    return found
+    if inner is not None and stacked.size == len(stacked) * int(np.prod(inner)):
+        return stacked.reshape(len(stacked), *inner)
+    return stacked
 
 
 def _stacked(array: Any) -> Any:
-    """Numbers, or lists of them that are all as long as each other, as one array; else None."""
+    """Return numbers, or lists of them of equal length, as one array; else None."""
     from pyarrow import types  # as above
 
     if array.null_count:

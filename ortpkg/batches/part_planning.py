@@ -1,7 +1,6 @@
-"""Looks through the input once: how many rows it has, and how they are cut into parts.
+"""Divides the input into parts, after reading through it once to count the rows.
 
-What comes out depends on the files and the limits alone, so that every run of a job has the same
-parts.
+The result depends only on the files and the limits, so that every run of a job has the same parts.
 """
 
 from __future__ import annotations
@@ -18,26 +17,27 @@ from ortpkg.batches.parquet_rows import parquet_groups
 from ortpkg.batches.parts import MOST_NBYTES, MOST_ROWS, Part
 from ortpkg.batches.text_spans import Span
 
-#: A picture becomes so many bytes, about: its file does not say.
+#: Estimated size of a decoded picture, which its file does not state.
 _PICTURE_NBYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartLimits:
-    """How large parts become: whichever is reached first."""
+    """Largest size of parts, in rows and in bytes."""
 
     most_rows: int = MOST_ROWS
     most_nbytes: int = MOST_NBYTES
 
     def rows_of(self, row_nbytes: float) -> int:
-        """How many rows of that size make a part."""
+        """Return the number of rows of that size in a part."""
         return max(1, min(self.most_rows, int(self.most_nbytes / max(row_nbytes, 1))))
 
 
 def plan_parts(source: InputFiles, limits: PartLimits) -> tuple[Part, ...]:
-    """The parts of all files, in order, numbered, with the numbers of their rows.
+    """Return the parts of all files in order, numbered, with the numbers of their rows.
 
-    None where there are no rows. Raises UsageError for a file that cannot be read.
+    Raises:
+        UsageError: A file cannot be read.
     """
     parts: list[Part] = []
     first_row = 0
@@ -79,7 +79,7 @@ def _npy(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
 
 
 def _parquet(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
-    """Small row groups together, large ones in pieces, which are read in one go."""
+    """Join small row groups, and divide large ones into parts that are read together."""
     for file in files:
         first = count = 0
         nbytes = 0.0
@@ -104,7 +104,7 @@ def _parquet(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
 def _pictures(files: Sequence[Path], limits: PartLimits) -> Iterator[Part]:
     step = limits.rows_of(_PICTURE_NBYTES)
     for first in range(0, len(files), step):
-        names = tuple(str(each) for each in files[first : first + step])
+        names = tuple(str(file) for file in files[first : first + step])
         yield Part(number=0, files=names, first_row=0, file_row=0, count=len(names))
 
 

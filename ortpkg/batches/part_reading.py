@@ -1,4 +1,4 @@
-"""Reads the rows of parts, whatever their format."""
+"""Reads the rows of parts of any format."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ortpkg.batches.rows import Rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How parts are read.
+    """Options of the reader of parts.
 
     Attributes:
-        format: of their files.
-        columns: which columns are needed; None: all.
-        picture: what pictures are decoded for; None where there are none.
+        format: Format of their files.
+        columns: Columns that are needed; None for all.
+        picture: Input for which pictures are decoded, or None.
     """
 
     format: RowFormat
@@ -30,7 +30,7 @@ class Reading:
     picture: PictureInput | None = None
 
     def rows_of(self, parts: Sequence[Part]) -> Iterator[tuple[Part, Rows]]:
-        """The rows of parts that are read in one go, part by part."""
+        """Yield the rows of parts that are read together, part by part."""
         if self.format is RowFormat.PARQUET:
             yield from zip(parts, read_parquet_rows(parts, self.columns), strict=True)
             return

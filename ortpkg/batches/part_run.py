@@ -11,18 +11,18 @@ import numpy as np
 from ortpkg.batches.column_mapping import ColumnMap
 from ortpkg.batches.model_layout import ModelLayout
 from ortpkg.batches.parts import Part
-from ortpkg.batches.row_feeds import Places, RowFeeds, row_feeds
-from ortpkg.batches.rows import Column, RowError, Rows, taken
+from ortpkg.batches.row_feeds import Positions, RowFeeds, row_feeds
+from ortpkg.batches.rows import Column, RowError, Rows, take_rows
 from ortpkg.batches.text_rows import MISSING
 from ortpkg.errors import InvalidFeedError, LimitExceededError, RowFailedError, RunError, quoted
 from ortpkg.session.options import RunOptions
 
-#: What may be the fault of a row; anything else is the variant's, or the machine's.
+#: Errors that a row may cause; others are caused by the variant or the machine.
 ROW_ERRORS = (InvalidFeedError, RunError, LimitExceededError)
 
 
 class Session(Protocol):
-    """What a part needs of a session."""
+    """Part of a session's interface that running a part needs."""
 
     def run(
         self,
@@ -31,23 +31,23 @@ class Session(Protocol):
         run_options: Any = None,
         /,
     ) -> Sequence[Any]:
-        """As :meth:`ortpkg.InferenceSession.run`."""
+        """Run the model; see :meth:`ortpkg.InferenceSession.run`."""
 
 
-#: Runs a feed, for outputs of these names.
+#: Runs a feed and returns the outputs of these names.
 Run = Callable[[Sequence[str], Mapping[str, Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """How rows are run.
+    """Options for running rows.
 
     Attributes:
-        layout: of the model.
-        columns: which feed which input.
-        batch_size: rows of one run, at most.
-        kept: columns of the input that the output has, too.
-        stops: whether the first row that fails ends everything.
+        layout: Layout of the model.
+        columns: Columns of each input.
+        batch_size: Most rows of one run.
+        kept: Columns of the input to copy to the output.
+        stops: True if the first failed row ends everything.
     """
 
     layout: ModelLayout
@@ -60,11 +60,12 @@ class RunPlan:
 def run_part(
     session: Session, part: Part, rows: Rows, plan: RunPlan, limits: RunOptions | None = None
 ) -> Rows:
-    """The outputs of the rows of a part, as columns, and what is wrong with its other rows.
+    """Return the outputs of a part's rows as columns, and the errors of the other rows.
 
-    ``limits`` hold for each run by itself.
+    ``limits`` apply to each run by itself.
 
-    Raises RowFailedError for the first row that cannot be read or run, where the plan says so.
+    Raises:
+        RowFailedError: A row cannot be read or run, and the plan stops at the first.
     """
     _stop_at(rows.errors, plan)
 
@@ -76,7 +77,7 @@ def run_part(
         position: _error(part, rows, position, reason) for position, reason in feeds.refused.items()
     }
     _stop_at([errors[position] for position in sorted(errors)], plan)
-    results: list[tuple[Places, dict[str, Column]]] = []
+    results: list[tuple[Positions, dict[str, Column]]] = []
     for batch in feeds.batches:
         for positions, outputs in _run(run, feeds, batch):
             if isinstance(outputs, Exception):
@@ -91,7 +92,7 @@ def run_part(
     )
     ranks = np.argsort(order, kind="stable")
     columns = {
-        name: taken(
+        name: take_rows(
             _joined(
                 [outputs[name] for _, outputs in results],
                 is_ragged=name in plan.layout.ragged_outputs,
@@ -102,7 +103,7 @@ def run_part(
         if results
     }
     positions = order[ranks]
-    kept_columns = {name: taken(_kept(rows, name), positions) for name in plan.kept}
+    kept_columns = {name: take_rows(_kept(rows, name), positions) for name in plan.kept}
     by_row = sorted([*rows.errors, *errors.values()], key=lambda error: error.row_id)
     return Rows(
         row_ids=rows.row_ids[positions], columns={**kept_columns, **columns}, errors=tuple(by_row)
@@ -110,7 +111,7 @@ def run_part(
 
 
 def _kept(rows: Rows, name: str) -> Column:
-    """A column of the input, with nothing where a row has none."""
+    """Return a column of the input, with None for missing values."""
     column = rows.columns.get(name, [MISSING] * len(rows.row_ids))
     if isinstance(column, np.ndarray):
         return column
@@ -127,8 +128,8 @@ def _stop_at(errors: Sequence[RowError], plan: RunPlan) -> None:
         )
 
 
-def _error(part: Part, rows: Rows, place: int, reason: str) -> RowError:
-    row_id = int(rows.row_ids[place])
+def _error(part: Part, rows: Rows, position: int, reason: str) -> RowError:
+    row_id = int(rows.row_ids[position])
     within = row_id - part.first_row
     file = part.files[within] if len(part.files) > 1 else part.files[0]
     file_row = 0 if len(part.files) > 1 else part.file_row + within
@@ -136,9 +137,9 @@ def _error(part: Part, rows: Rows, place: int, reason: str) -> RowError:
 
 
 def _run(
-    run: Run, feeds: RowFeeds, batch: Places
-) -> list[tuple[Places, dict[str, Column] | Exception]]:
-    """The outputs of a batch; of halves of it where it fails, down to single rows."""
+    run: Run, feeds: RowFeeds, batch: Positions
+) -> list[tuple[Positions, dict[str, Column] | Exception]]:
+    """Return the outputs of a batch; if it fails, run its halves, down to single rows."""
     try:
         return [(batch, _outputs(run, feeds, batch))]
     except ROW_ERRORS as error:
@@ -151,15 +152,15 @@ def _run(
         ]
 
 
-def _outputs(run: Run, feeds: RowFeeds, batch: Places) -> dict[str, Column]:
+def _outputs(run: Run, feeds: RowFeeds, batch: Positions) -> dict[str, Column]:
     layout = feeds.layout
     values = run(list(layout.outputs), feeds.feed(batch))
-    found: dict[str, Column] = {}
+    outputs: dict[str, Column] = {}
     for name, value in zip(layout.outputs, values, strict=True):
         if not isinstance(value, np.ndarray):
             raise RunError(f"output {quoted(name)} is no tensor: rows can have tensors alone")
         if name in layout.whole_outputs:
-            found[name] = [value]
+            outputs[name] = [value]
             continue
         expected = len(batch) if layout.fixed_rows is None else layout.fixed_rows
         if value.ndim == 0 or value.shape[0] != expected:
@@ -167,14 +168,15 @@ def _outputs(run: Run, feeds: RowFeeds, batch: Places) -> dict[str, Column]:
                 f"output {quoted(name)} has the shape {list(value.shape)} for {expected} rows:"
                 " its first dimension is no rows"
             )
-        found[name] = value[: len(batch)]
-    return found
+        outputs[name] = value[: len(batch)]
+    return outputs
 
 
 def _joined(columns: Sequence[Column], *, is_ragged: bool) -> Column:
-    """Columns one after the other: an array where all rows have one shape.
+    """Concatenate columns, to an array if all rows have one shape.
 
-    Rows that may have different shapes stay a list, so that every part of a batch has one type.
+    Rows that may have different shapes stay a list, so that every part of a batch has the same
+    type.
     """
     if is_ragged:
         return [np.asarray(row) for column in columns for row in column]
@@ -182,11 +184,13 @@ def _joined(columns: Sequence[Column], *, is_ragged: bool) -> Column:
         return columns[0]
     shapes = {np.shape(row) for column in columns for row in _first_rows(column)}
     if len(shapes) == 1:
-        arrays = [each if isinstance(each, np.ndarray) else np.stack(each) for each in columns]
+        arrays = [
+            column if isinstance(column, np.ndarray) else np.stack(column) for column in columns
+        ]
         return np.concatenate(arrays)
     return [np.asarray(row) for column in columns for row in column]
 
 
 def _first_rows(column: Column) -> Iterable[Any]:
-    """Rows that have every shape that there is: all rows of an array have one."""
+    """Return rows with all shapes that occur; all rows of an array have the same."""
     return column[:1] if isinstance(column, np.ndarray) else column

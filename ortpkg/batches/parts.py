@@ -1,4 +1,4 @@
-"""A part of a batch: which rows are read, run and written together."""
+"""Parts of a batch: rows that are read, run and written together."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-#: Rows that one part has at most, unless the caller says otherwise.
+#: Default of the most rows of a part.
 MOST_ROWS = 8192
-#: Bytes that the rows of one part have in the input, about.
+#: Approximate size of the rows of a part in the input, in bytes.
 MOST_NBYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Consecutive rows of the input; the unit of what is run, written, retried and resumed.
+    """Consecutive rows of the input; the unit of running, writing, retrying and resuming.
 
     Attributes:
-        number: which, from 0.
-        files: where its rows are: one file, or a picture for each row.
-        first_row: the number of its first row among all rows of the input.
-        file_row: the same in its file.
-        count: how many rows, at least 1.
-        offset: where it begins in a text file, in bytes.
-        nbytes: how long it is there.
-        group: parts of one file that have the same are read in one go: a Parquet file's row group
-            cannot be read from its middle. None: it is read by itself.
+        number: Number of the part, from 0.
+        files: Files of its rows: one file, or a picture for each row.
+        first_row: Number of its first row among all rows of the input.
+        file_row: Number of its first row in its file.
+        count: Number of rows, at least 1.
+        offset: Offset in a text file, in bytes.
+        nbytes: Length in a text file, in bytes.
+        group: Parts of one file with the same group are read together, because a Parquet file's row
+            group cannot be read from its middle. None if it is read by itself.
     """
 
     number: int
@@ -39,12 +39,12 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What its output is called, without an ending: "part-00007"."""
+        """Name of its output without a suffix: "part-00007"."""
         return f"part-{self.number:05}"
 
 
-def readings(parts: Iterable[Part]) -> list[tuple[Part, ...]]:
-    """The parts by what is read in one go, in order."""
+def reading_groups(parts: Iterable[Part]) -> list[tuple[Part, ...]]:
+    """Return the parts in order, grouped by what is read together."""
     keyed = groupby(
         parts, lambda part: (part.files[:1], part.number if part.group is None else -1, part.group)
     )

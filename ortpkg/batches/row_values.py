@@ -1,4 +1,4 @@
-"""What stands in columns as what inputs take: one array for all rows, or one for each."""
+"""Conversion of column values to what inputs take: one array for all rows, or one for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_SHOWN = 40
 
 
 def whole_column(layout: InputLayout, column: Column) -> Array | None:
-    """The values of all rows as one array, rows first; None where they must be looked at singly."""
+    """Return the values of all rows as one array, or None if rows must be converted one by one."""
     dtype = np.dtype(layout.dtype)
     numbers = None if dtype.kind == "O" else _numbers(column)
     if numbers is None:
@@ -33,40 +33,41 @@ def whole_column(layout: InputLayout, column: Column) -> Array | None:
 
 
 def _numbers(column: Column) -> Array | None:
-    """A column of numbers, or of arrays of one shape and type, as Ray Data gives lists."""
+    """Return a column of numbers, or of arrays of one shape and type (as Ray Data has lists)."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
         return column
     first = column[0] if len(column) else None
     if not isinstance(first, np.ndarray) or first.dtype.kind not in "fiub" or not first.ndim:
         return None
     rows = list(column)
-    if {type(each) for each in rows} != {np.ndarray}:
+    if {type(row) for row in rows} != {np.ndarray}:
         return None
-    if len({each.shape for each in rows}) > 1 or len({each.dtype for each in rows}) > 1:
+    if len({row.shape for row in rows}) > 1 or len({row.dtype for row in rows}) > 1:
         return None
     return np.concatenate(rows).reshape(len(rows), *first.shape)
 
 
 def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) -> Array:
-    """What one row feeds.
+    """Return the value that one row feeds.
 
     Args:
-        layout: of the input.
-        names: of the columns that feed it.
-        values: what the row has there.
+        layout: Layout of the input.
+        names: Names of the columns that feed it.
+        values: The row's values in these columns.
 
-    Raises ValueError, whose text says why not.
+    Raises:
+        ValueError: The values do not fit; the message says why.
     """
     dtype = np.dtype(layout.dtype)
     plain = [_plain(name, value, dtype) for name, value in zip(names, values, strict=True)]
     value = plain[0] if len(plain) == 1 else plain
-    name = ", ".join(quoted(each) for each in names)
+    name = ", ".join(quoted(item) for item in names)
     try:
         array = np.asarray(value, dtype if dtype.kind == "O" else None)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{name} has lists of different lengths: {error}") from error
     if dtype.kind == "O":
-        if not all(isinstance(each, str) for each in array.ravel()):
+        if not all(isinstance(item, str) for item in array.ravel()):
             raise ValueError(f"{name} is no text")
     elif array.dtype.kind not in "fiub":
         if array.size:
@@ -87,13 +88,17 @@ def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) 
 
 
 def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers as a type that takes them. FloatingPointError where one would become infinite."""
+    """Convert numbers to a type that can hold them.
+
+    Raises:
+        FloatingPointError: A number would become infinite.
+    """
     with np.errstate(over="raise"):
         return array.astype(dtype, copy=False)
 
 
 def _plain(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
-    """A value, with a text of a number as one."""
+    """Return a value; a text of a number becomes the number."""
     if value is MISSING:
         raise ValueError(f"there is no {quoted(name)}")
     if value is None:
@@ -114,7 +119,7 @@ def _plain(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _is_exact(array: Array, dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` takes these numbers: rounded where it has fractions, never else."""
+    """Return True if ``dtype`` can hold these numbers; only fractions may be rounded."""
     if array.dtype == dtype or not array.size:
         return True
     if dtype.kind not in "iu":
@@ -130,15 +135,15 @@ def _is_exact(array: Array, dtype: np.dtype[Any]) -> bool:
 def _fitted(
     shape: tuple[int, ...], wanted: tuple[int | None, ...] | None
 ) -> tuple[int, ...] | None:
-    """The shape that a row of ``shape`` gets; None where it does not fit.
+    """Return the shape that a row of ``shape`` gets, or None if it does not fit.
 
-    Numbers that lie in a flat list, or with dimensions of size 1, take the shape of the input where
-    that is known.
+    Numbers in a flat list, or with dimensions of size 1, take the shape of the input if that is
+    known.
     """
     if wanted is None:
         return shape
     if len(shape) == len(wanted) and all(
-        size is None or size == own for size, own in zip(wanted, shape, strict=True)
+        size is None or size == actual for size, actual in zip(wanted, shape, strict=True)
     ):
         return shape
     unknown = wanted.count(None)
@@ -147,9 +152,9 @@ def _fitted(
     if unknown == 0 and is_flat and count == math.prod(size for size in wanted if size is not None):
         return tuple(size for size in wanted if size is not None)
     if unknown == 1 and len(shape) <= 1:
-        known = math.prod(size for size in wanted if size is not None)
-        if known and count % known == 0:
-            return tuple(count // known if size is None else size for size in wanted)
+        known_count = math.prod(size for size in wanted if size is not None)
+        if known_count and count % known_count == 0:
+            return tuple(count // known_count if size is None else size for size in wanted)
     return None
 
 

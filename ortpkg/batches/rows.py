@@ -1,4 +1,4 @@
-"""What moves through a batch: rows in columns, and the rows that are none."""
+"""Rows of a batch as columns, and errors of rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-#: One value for each row: an array whose first dimension is rows, or a list of whatever was read.
+#: One value for each row: an array whose first dimension is rows, or a list of values as read.
 Column = Array | list[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowError:
-    """A row that cannot be read or run.
+    """Row that cannot be read or run.
 
     Attributes:
-        row_id: its number among all rows of the input.
-        file: where it stands.
-        file_row: its number in that file.
-        reason: why, as a phrase.
+        row_id: Number of the row among all rows of the input.
+        file: Its file.
+        file_row: Its number in that file.
+        reason: Phrase why it failed.
     """
 
     row_id: int
@@ -32,18 +32,18 @@ class RowError:
 
     @property
     def where(self) -> str:
-        """The row's place for messages: "row 7 of rows.csv", counted from 0."""
+        """Position for messages: "row 7 of rows.csv", counted from 0."""
         return f"row {self.file_row} of {self.file}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """The rows of one part: those that could be read, and what is wrong with the others.
+    """Rows of one part that could be read, and the errors of the others.
 
     Attributes:
-        row_ids: of those that could be read, ascending.
-        columns: name → a value for each of them.
-        errors: the others.
+        row_ids: Numbers of the rows that could be read, ascending.
+        columns: A value for each of them, by column name.
+        errors: Errors of the other rows.
     """
 
     row_ids: npt.NDArray[np.int64]
@@ -51,6 +51,10 @@ class Rows:
     errors: tuple[RowError, ...] = ()
 
 
-def taken(column: Column, places: npt.NDArray[np.int64]) -> Column:
-    """The values of a column at these places."""
-    return column[places] if isinstance(column, np.ndarray) else [column[each] for each in places]
+def take_rows(column: Column, positions: npt.NDArray[np.int64]) -> Column:
+    """Return the values of a column at these positions."""
+    return (
+        column[positions]
+        if isinstance(column, np.ndarray)
+        else [column[position] for position in positions]
+    )

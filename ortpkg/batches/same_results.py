@@ -1,4 +1,4 @@
-"""Whether a mix of variants gives results that are near enough to each other."""
+"""Check that a mix of variants gives results that are close enough to each other."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from ortpkg.errors import UsageError
 
 
 def verify_same_results(trials: Sequence[NodeTrial], tolerance: float) -> None:
-    """UsageError where recorded errors of what nodes run differ by more than ``tolerance``.
+    """Raise UsageError if recorded errors of the nodes' variants differ by more than ``tolerance``.
 
-    Or are not recorded; a component that runs as the same variant everywhere needs no record. The
-    error of a variant is what ``ortpkg bench`` recorded on its node: the largest difference from
-    the outputs that the package expects of its samples.
+    It is also an error if they are not recorded, unless a component runs as the same variant
+    everywhere. A variant's error is what ``ortpkg bench`` recorded on its node: the largest
+    difference from the expected outputs of the package's samples.
     """
-    components = dict.fromkeys(each.component for trial in trials for each in trial.chosen)
+    components = dict.fromkeys(variant.component for trial in trials for variant in trial.chosen)
     for component in components:
-        found = [
-            (trial, each)
+        pairs = [
+            (trial, variant)
             for trial in trials
-            for each in trial.chosen
-            if each.component == component
+            for variant in trial.chosen
+            if variant.component == component
         ]
-        if len({each.key for _, each in found}) > 1:
-            _verify_component(component, found, tolerance)
+        if len({variant.key for _, variant in pairs}) > 1:
+            _verify_component(component, pairs, tolerance)
 
 
 def _verify_component(
-    component: str, found: Sequence[tuple[NodeTrial, ChosenVariant]], tolerance: float
+    component: str, pairs: Sequence[tuple[NodeTrial, ChosenVariant]], tolerance: float
 ) -> None:
     errors = {}
-    for trial, each in found:
+    for trial, variant in pairs:
         error = (trial.errors or {}).get(component)
         if error is None:
             raise UsageError(
-                f"--same-results: {_mix(found)}, and of {each.text} no error is recorded on"
+                f"--same-results: {_mix(pairs)}, and of {variant.text} no error is recorded on"
                 f" {trial.node}: run ortpkg bench there, or name one variant by --variant"
             )
-        errors[trial.node, each] = error
+        errors[trial.node, variant] = error
     (least_node, least), (most_node, most) = (
         min(errors, key=lambda key: errors[key]),
         max(errors, key=lambda key: errors[key]),
@@ -47,13 +47,13 @@ def _verify_component(
     difference = errors[most_node, most] - errors[least_node, least]
     if difference > tolerance:
         raise UsageError(
-            f"--same-results {tolerance:g}: {_mix(found)}, whose recorded errors differ by"
+            f"--same-results {tolerance:g}: {_mix(pairs)}, whose recorded errors differ by"
             f" {difference:.3g} ({most.text} on {most_node}: {errors[most_node, most]:.3g},"
             f" {least.text} on {least_node}: {errors[least_node, least]:.3g}); name one by"
             " --variant"
         )
 
 
-def _mix(found: Sequence[tuple[NodeTrial, ChosenVariant]]) -> str:
-    texts = dict.fromkeys(each.text for _, each in found)
-    return f"component {found[0][1].component} would run as {' and as '.join(texts)}"
+def _mix(pairs: Sequence[tuple[NodeTrial, ChosenVariant]]) -> str:
+    texts = dict.fromkeys(variant.text for _, variant in pairs)
+    return f"component {pairs[0][1].component} would run as {' and as '.join(texts)}"

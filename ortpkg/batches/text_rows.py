@@ -1,4 +1,4 @@
-"""Records of text files as columns."""
+"""Conversion of records of text files to columns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
 from ortpkg.errors import UsageError, quoted
 
-#: Most columns of a file, each of whose records is a dictionary.
+#: Most columns of a file, whose records are dictionaries.
 MOST_COLUMNS = 1 << 14
 
 
 class Missing:
-    """Stands in a column for the value of a row that has none."""
+    """Placeholder in a column for a row without a value."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -31,24 +31,26 @@ MISSING = Missing()
 
 
 def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> Rows:
-    """The records of a part, one for each of its rows, as columns.
+    """Return the records of a part, one for each of its rows, as columns.
 
-    UsageError where there are not as many as were counted, or too many columns.
+    Raises:
+        UsageError: The number of records differs from the counted one, or there are too many
+            columns.
     """
     if len(records) != part.count:
         raise UsageError(f"{quoted(part.files[0])} has changed while the batch ran")
     row_ids, errors = [], []
     good: list[Mapping[str, Any]] = []
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         if isinstance(record, RowError):
             errors.append(record)
         else:
-            row_ids.append(part.first_row + place)
+            row_ids.append(part.first_row + index)
             good.append(record)
     names: dict[str, None] = {}
     for record in good:
         names.update(dict.fromkeys(record))
-        # Each takes room in every row.
+        # Each column needs room in every row.
         if len(names) > MOST_COLUMNS:
             file = quoted(part.files[0])
             raise UsageError(f"the rows of {file} have more than {MOST_COLUMNS} columns together")
@@ -60,16 +62,21 @@ def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> R
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON text says; NaN, Infinity and -Infinity are numbers, as Python writes them.
+    """Parse a JSON text; NaN, Infinity and -Infinity are numbers, as in Python.
 
-    Raises ValueError for what is no JSON, and for a number that no float64 holds, RecursionError
-    for what is nested too deeply.
+    Raises:
+        ValueError: The text is not JSON, or a number is too large for float64.
+        RecursionError: The text is nested too deeply.
     """
     return _DECODER.decode(text)
 
 
 def parse_float(text: str) -> float:
-    """A number in digits, or "nan", "inf". ValueError for others, and what no float64 holds."""
+    """Parse a number in digits, "nan" or "inf".
+
+    Raises:
+        ValueError: The text is not a number, or too large for float64.
+    """
     number = float(text)
     if math.isinf(number) and "inf" not in text.lower():
         raise ValueError(f"the number {text[:20]} is larger than any float64")

@@ -1,4 +1,4 @@
-"""Text files in spans of whole records, with records that are bounded in length."""
+"""Spans of whole records in text files, with a limit on the length of records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from ortpkg.errors import UsageError, quoted
 
-#: The longest line of a text file.
+#: Longest line of a text file, in bytes.
 MOST_LINE_NBYTES = 64 << 20
 
 
@@ -19,10 +19,10 @@ class Span:
     """Consecutive records of a text file.
 
     Attributes:
-        first_row: the number of the first one in its file.
-        count: how many.
-        offset: where they begin, in bytes.
-        nbytes: how long they are.
+        first_row: Number of the first one in its file.
+        count: Number of records.
+        offset: Offset of the first one, in bytes.
+        nbytes: Length in bytes.
     """
 
     first_row: int
@@ -33,7 +33,7 @@ class Span:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Types what the system says of a file that cannot be read."""
+    """Convert the system's error about an unreadable file to UsageError."""
     try:
         yield
     except OSError as error:
@@ -41,7 +41,11 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file, with their ends. UsageError for one that is longer than any may be."""
+    """Yield the lines of a file with their ends.
+
+    Raises:
+        UsageError: A line is longer than allowed.
+    """
     while line := file.readline(MOST_LINE_NBYTES + 1):
         if len(line) > MOST_LINE_NBYTES:
             raise UsageError(
@@ -53,12 +57,12 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def grouped(
     ends: Iterable[tuple[int, bool]], start: int, most_rows: int, most_nbytes: int
 ) -> Iterator[Span]:
-    """Puts consecutive stretches of a file together to spans.
+    """Join consecutive stretches of a file to spans.
 
     Args:
-        ends: where each stretch ends, and whether it is a record (or blank).
-        start: where the first one begins.
-        most_rows, most_nbytes: how long a span becomes, whichever is reached first.
+        ends: End of each stretch, and True for a record (False for a blank line).
+        start: Offset of the first stretch.
+        most_rows, most_nbytes: Size at which a span ends, whichever is reached first.
     """
     first_row = count = 0
     offset = end = start
@@ -72,7 +76,11 @@ def grouped(
 
 
 def read_span(path: Path, offset: int, nbytes: int) -> bytes:
-    """The bytes of a span. UsageError where the file has become shorter since it was looked at."""
+    """Return the bytes of a span.
+
+    Raises:
+        UsageError: The file has become shorter since it was planned.
+    """
     with read_errors(path), path.open("rb") as file:
         file.seek(offset)
         data = file.read(nbytes)

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
-from ortpkg.batches.batch_job import BatchWishes, prepared, verify_wishes
+from ortpkg.batches.batch_job import BatchWishes, prepared_job, verify_wishes
 from ortpkg.batches.column_mapping import parse_map
 from ortpkg.batches.engines import BatchEngine, Workers
 from ortpkg.batches.error_list import ErrorList
 from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
 from ortpkg.batches.local_run import local_engine
 from ortpkg.batches.model_layout import parse_axes
-from ortpkg.batches.node_trial import usable
+from ortpkg.batches.node_trial import usable_trials
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
@@ -186,7 +186,7 @@ class _Batch:
                 trials = engine.trials()
             self._shown.tell_trials(trials)
             job = stack.enter_context(
-                prepared(source, wishes, self._use, usable(trials), engine.measure)
+                prepared_job(source, wishes, self._use, usable_trials(trials), engine.measure)
             )
             if listed is not None:
                 listed.verify_is_own(job.folder, job.parts)

@@ -12,10 +12,10 @@ from ortpkg.authoring.opening import is_packed
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.engines import BatchEngine, Workers
-from ortpkg.batches.node_trial import NodeTrial, of_one_package, try_here, usable
+from ortpkg.batches.node_trial import NodeTrial, mark_other_packages, try_here, usable_trials
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.parts import Part, readings
+from ortpkg.batches.parts import Part, reading_groups
 from ortpkg.batches.rows import Rows
 from ortpkg.batches.same_results import verify_same_results
 from ortpkg.errors import ClusterError, OrtpkgError, PackageNotFoundError, printable
@@ -70,8 +70,8 @@ class _RayEngine:
                 self._copies = replace(self._copies, content=self._ray.put(content))
             again = {each.node_id: each for each in self._tried([each.node_id for each in lacking])}
             found = [again.get(each.node_id, each) for each in found]
-        found = of_one_package(found)
-        self._trials = usable(found)
+        found = mark_other_packages(found)
+        self._trials = usable_trials(found)
         self._all_usable = len(self._trials) == len(found)
         if self._tolerance is not None:
             verify_same_results(self._trials, self._tolerance)
@@ -123,7 +123,7 @@ class _RayEngine:
     # --- the run ----------------------------------------------------------------------------------
 
     def run(self, job: BatchJob) -> Iterator[PartDone]:
-        groups = readings(job.to_do)
+        groups = reading_groups(job.to_do)
         if not groups:
             return
         pools = worker_pools(self._trials, self._offers, self._workers)

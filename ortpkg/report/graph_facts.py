@@ -182,7 +182,7 @@ class _Placement:
         return self._by_name.get(name)
 
     def provider_of(self, name: str) -> int | None:
-        """Index of the provider that runs the node of that name, or that took it to be fused."""
+        """Return the index of the provider that runs the node of that name, or fused it."""
         partition = self.partition_of(name)
         return None if partition is None else self._numbers[self._own[partition].provider]
 

@@ -159,7 +159,7 @@ def _by_operator(node: PlannedNode) -> str:
 def _rows(
     keys: Sequence[str], most: int, others: str, key_of: Callable[[PlannedNode], str]
 ) -> _Rows:
-    """A row for each of the keys with the most steps, in order of first use, then the others."""
+    """Return rows of the most frequent keys, in order of first use, and one for the rest."""
     counts = Counter(keys)
     has_others = len(counts) > most
     named = dict(counts.most_common(most - 1 if has_others else None))

@@ -42,7 +42,7 @@ def rows(**columns: Column) -> Rows:
 def new_folder(path: Path, kind: RowFormat, **job: Any) -> BatchFolder:
     """One whose batch runs as long as the test does."""
     folder = BatchFolder(path, kind)
-    RUNNING.enter_context(folder.begun(job))
+    RUNNING.enter_context(folder.new_job(job))
     return folder
 
 
@@ -132,7 +132,7 @@ def test_a_part_is_not_there_before_it_is_whole(
         assert not folder.written([part()])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(output_parts, "_settle", stop)
+    monkeypatch.setattr(output_parts, "_sync_to_disk", stop)
     with pytest.raises(UsageError, match=r"cannot write '.*part-00000.csv': No space left"):
         folder.write(part(), rows(y=np.zeros(2)))
     assert not folder.written([part()])
@@ -165,11 +165,11 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
 def test_only_the_same_batch_goes_on(tmp_path: Path) -> None:
     folder = new_folder(tmp_path / "out", RowFormat.CSV, package={"digest": "a"}, part_rows=3)
     RUNNING.close()
-    with folder.gone_on({"package": {"digest": "a"}, "part_rows": 3}) as job:
+    with folder.resumed_job({"package": {"digest": "a"}, "part_rows": 3}) as job:
         assert job["part_rows"] == 3
     with (
         pytest.raises(UsageError, match="of another batch: the package, --part-rows differ;"),
-        folder.gone_on({"package": {"digest": "b"}, "part_rows": 4}),
+        folder.resumed_job({"package": {"digest": "b"}, "part_rows": 4}),
     ):
         pass
 
@@ -283,14 +283,14 @@ def test_columns_that_would_be_one_npy_file_are_told(tmp_path: Path) -> None:
         folder.write(part(), rows(**{"a/b": np.ones(2), "a_b": np.zeros(2)}))
 
 
-@pytest.mark.parametrize("takes_over", [BatchFolder.begun, BatchFolder.gone_on])
+@pytest.mark.parametrize("takes_over", [BatchFolder.new_job, BatchFolder.resumed_job])
 def test_a_batch_that_runs_is_not_touched_by_another_command(
     tmp_path: Path, takes_over: Any
 ) -> None:
     new_folder(tmp_path / "out", RowFormat.JSON_LINES, package={"name": "a"})
     (half,) = (tmp_path / "out" / OWN).glob("runs/*/scratch")
     again = BatchFolder(tmp_path / "out", RowFormat.JSON_LINES)
-    job = {"package": {"name": "a" if takes_over is BatchFolder.gone_on else "b"}}
+    job = {"package": {"name": "a" if takes_over is BatchFolder.resumed_job else "b"}}
     with (
         pytest.raises(UsageError, match="another command writes there now"),
         takes_over(again, job),
@@ -302,11 +302,11 @@ def test_a_batch_that_runs_is_not_touched_by_another_command(
 
 def test_what_times_out_in_a_batch_is_not_taken_for_another_command(tmp_path: Path) -> None:
     folder = BatchFolder(tmp_path / "out", RowFormat.CSV)
-    with pytest.raises(TimeoutError, match="a worker"), folder.begun({}):
+    with pytest.raises(TimeoutError, match="a worker"), folder.new_job({}):
         raise TimeoutError("a worker")
     (tmp_path / "out" / OWN / "lock").unlink()
     (tmp_path / "out" / OWN / "lock").mkdir()
-    with pytest.raises(UsageError, match="cannot be written"), folder.begun({}):
+    with pytest.raises(UsageError, match="cannot be written"), folder.new_job({}):
         pass
 
 
@@ -316,7 +316,7 @@ def test_workers_that_outlive_their_command_write_nothing_into_the_next_batch(
 ) -> None:
     out = tmp_path / "out"
     before = BatchFolder(out, kind)
-    with before.begun({"package": {"name": "a"}}):
+    with before.new_job({"package": {"name": "a"}}):
         worker: BatchFolder = pickle.loads(pickle.dumps(before))
         (out / OWN / "errors" / "part-00000.jsonl").write_text("{}")  # whose part was never written
     new_folder(out, kind, package={"name": "b"})

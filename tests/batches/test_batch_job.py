@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepared, verify_wishes
+from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepared_job, verify_wishes
 from ortpkg.batches.input_files import RowFormat
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.package_runner import ModelFacts, PackageUse
@@ -29,7 +29,7 @@ TRIAL = NodeTrial(
 
 
 def prepare(wishes: BatchWishes, use: PackageUse = USE) -> BatchJob:
-    with prepared(verify_wishes(wishes), wishes, use, [TRIAL]) as job:
+    with prepared_job(verify_wishes(wishes), wishes, use, [TRIAL]) as job:
         return job
 
 

@@ -16,7 +16,13 @@ from ortpkg.batches import package_runner
 from ortpkg.batches.batch_size import best_batch_size
 from ortpkg.batches.local_run import local_engine
 from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.node_trial import NodeTrial, of_one_package, trial_of, try_here, usable
+from ortpkg.batches.node_trial import (
+    NodeTrial,
+    make_trial,
+    mark_other_packages,
+    try_here,
+    usable_trials,
+)
 from ortpkg.batches.package_runner import ChosenVariant, PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part
@@ -112,9 +118,9 @@ def test_nodes_that_cannot_run_the_package_are_left_out() -> None:
     failed = try_here(wrong, "there")
     assert isinstance(failed.problem, NoSuitableVariantError)
     here = try_here(USE, "here")
-    assert usable([failed, here]) == [here]
+    assert usable_trials([failed, here]) == [here]
     with pytest.raises(NoSuitableVariantError):
-        usable([failed])
+        usable_trials([failed])
 
 
 def test_a_node_where_the_reference_leads_to_another_package_runs_nothing() -> None:
@@ -123,7 +129,7 @@ def test_a_node_where_the_reference_leads_to_another_package_runs_nothing() -> N
     identity = {**here.facts.identity, "digest": "sha256:0"}
     there = replace(here, node="there", facts=replace(here.facts, identity=identity))
     unknown = replace(there, facts=replace(here.facts, identity={**identity, "digest": "stat:1"}))
-    first, second, third = of_one_package([here, there, unknown])
+    first, second, third = mark_other_packages([here, there, unknown])
     assert (first.problem, third.problem) == (None, None)
     assert str(second.problem) == "the reference leads to another package there than on here"
 
@@ -158,7 +164,7 @@ def test_a_variant_that_fails_is_put_into_quarantine_and_the_next_one_runs(
     outputs = runner.run(PART, ROWS, plan_of(PackageRunner(USE)))
     assert outputs.columns["logits"].shape == (5, 10)  # type: ignore[union-attr]  # an array
     assert [each.variant for each in runner.chosen] == ["cpu-int8"]
-    (note,) = trial_of(runner, "here").notes
+    (note,) = make_trial(runner, "here").notes
     assert note.startswith("variant 'cpu-fp32' failed on CPUExecutionProvider (embedded)")
     assert note.endswith("the device has vanished")
     assert [each.variant for each in PackageRunner(USE).chosen] == ["cpu-int8"]

@@ -190,7 +190,7 @@ def test_what_a_link_leads_to_stays(tmp_path: Path, name: str) -> None:
     own.symlink_to(precious if not name else precious / "errors", target_is_directory=True)
     with (
         pytest.raises(UsageError, match="is a link, which a batch neither follows nor removes"),
-        BatchFolder(out, RowFormat.CSV).begun({}),
+        BatchFolder(out, RowFormat.CSV).new_job({}),
     ):
         pass
     assert (precious / "errors/kept").read_text() == "kept"
@@ -255,7 +255,7 @@ def test_a_run_has_a_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_parts_hold_a_note_of_their_content(tmp_path: Path) -> None:
     folder = BatchFolder(tmp_path / "out", RowFormat.CSV)
     part = Part(number=0, files=("rows",), first_row=0, file_row=0, count=1)
-    with folder.begun({}):
+    with folder.new_job({}):
         folder.write(part, Rows(row_ids=np.array([0]), columns={"y": np.ones(1)}))
     content = (tmp_path / "out/part-00000.csv").read_bytes()
     noted = (tmp_path / "out" / OWN / "parts/part-00000").read_text()

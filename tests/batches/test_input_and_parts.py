@@ -11,7 +11,7 @@ import pytest
 from ortpkg.batches.input_files import RowFormat, find_input
 from ortpkg.batches.part_planning import PartLimits, plan_parts
 from ortpkg.batches.part_reading import Reading
-from ortpkg.batches.parts import Part, readings
+from ortpkg.batches.parts import Part, reading_groups
 from ortpkg.batches.rows import Rows
 from ortpkg.errors import UsageError
 
@@ -22,7 +22,7 @@ def read(path: Path, limits: PartLimits = THREE) -> list[tuple[Part, Rows]]:
     source = find_input([path])
     reading = Reading(format=source.format)
     parts = plan_parts(source, limits)
-    return [found for group in readings(parts) for found in reading.rows_of(group)]
+    return [found for group in reading_groups(parts) for found in reading.rows_of(group)]
 
 
 def test_files_of_folders_come_by_name_without_hidden_ones(tmp_path: Path) -> None:

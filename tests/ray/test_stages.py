@@ -45,7 +45,7 @@ class Job:
         self.reading = Reading(format=source.format)
         self.folder = BatchFolder(root / "out", RowFormat.NPY)
         self.running = ExitStack()
-        self.running.enter_context(self.folder.begun({}))
+        self.running.enter_context(self.folder.new_job({}))
         facts = PackageRunner(USE).facts
         layout = model_layout(facts.inputs, facts.outputs)
         self.plan = RunPlan(layout=layout, columns={"image": ("data",)}, batch_size=4)
@@ -95,5 +95,5 @@ def test_a_part_that_ends_worker_after_worker_is_not_tried_for_ever(tmp_path: Pa
     assert "rows 0 to 3" in str(told[FAILED])
     assert f"ended {MOST_ATTEMPTS} workers" in str(told[FAILED])
     job.running.close()
-    with job.folder.gone_on({}):
+    with job.folder.resumed_job({}):
         assert RunPackage(USE, job.plan, job.folder, NodeCopies())(first)[FAILED] is None
