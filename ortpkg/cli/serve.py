@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ortpkg.serving.loading import Loaded
     from ortpkg.serving.observer import Observer
     from ortpkg.serving.renewal import Renewal, Renewed
-    from ortpkg.serving.serving_options import ListeningPlace, LoadWishes, ServingLimits
+    from ortpkg.serving.serving_options import ListenOptions, LoadWishes, ServingLimits
 
 
 def command(
@@ -141,14 +141,14 @@ def _place(
     grpc_port: int,
     encryption: tuple[Path | None, Path | None],
     token_file: Path | None,
-) -> ListeningPlace:
+) -> ListenOptions:
     from ortpkg.serving.bearer_token import read_token
-    from ortpkg.serving.serving_options import ListeningPlace
+    from ortpkg.serving.serving_options import ListenOptions
 
     certificate, private_key = encryption
     if (certificate is None) is not (private_key is None):
         raise UsageError("--ssl-certfile and --ssl-keyfile are given together")
-    return ListeningPlace(
+    return ListenOptions(
         host=host,
         port=port,
         grpc_port=grpc_port,
@@ -176,7 +176,7 @@ class _Server:
         self._versions = ServedVersions(defaults)
         self._renewal: Renewal | None = None
 
-    def serve(self, roots: Sequence[Path], place: ListeningPlace, *, logs_requests: bool) -> int:
+    def serve(self, roots: Sequence[Path], place: ListenOptions, *, logs_requests: bool) -> int:
         """Until the process is told to end; the exit code."""
         # numpy, onnx and KServe, which take seconds
         from ortpkg.serving.kserve_server import serve
@@ -230,7 +230,7 @@ class _Server:
 
         with policy_in_use(self._trust_policy):
             loaded = load(info, self._wishes, self._limits)
-        loaded.model.tell_runs(observer.loaded(loaded.model))
+        loaded.model.report_runs(observer.loaded(loaded.model))
         return loaded
 
     def _say(self, http: str, grpc: str) -> None:

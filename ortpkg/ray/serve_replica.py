@@ -104,7 +104,7 @@ class PackageReplica:
         self._loaded = [self._load(each, use) for each in use.packages]
         self._versions.check_plan([(each.model.name, each.model.version) for each in self._loaded])
         for each in self._loaded:
-            each.model.tell_runs(observer.loaded(each.model))
+            each.model.report_runs(observer.loaded(each.model))
             self._versions.add(each.model)
             log_loaded(each)
         self._versions.is_complete = True

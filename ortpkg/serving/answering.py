@@ -1,7 +1,7 @@
-"""Runs requests: on a bounded number of threads, as many waiting as may, each within its time.
+"""Run requests on a bounded number of threads, with a bounded queue, each within its time limit.
 
-The event loop never waits for a run. Several requests can go to one session at the same time,
-which sessions are made for.
+The event loop never waits for a run. Several requests may run on one session at the same time,
+which sessions support.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from ortpkg.serving.streamed_parts import PartsRoom, StreamedParts
 from ortpkg.session.options import RunOptions
 
 ResultT = TypeVar("ResultT")
-#: Makes an answer of a run's outputs.
+#: Converts a run's outputs to an answer.
 Write = Callable[[dict[str, Array]], ResultT]
 
-#: When to come back to a server that is busy, or about to end.
+#: Time after which to retry at a busy or ending server, in seconds.
 _RETRY_AFTER_S = 1.0
-#: Parts of streams that wait for clients may have as many bytes as so many of the largest requests.
+#: Limit of unread stream parts, in multiples of the largest request.
 _LARGEST_PARTS = 8
-#: How long a run that is told to end may go on.
+#: Time that a run may continue after it was told to end, in seconds.
 _GRACE_S = 2.0
 
 
 class Answering:
-    """The threads of a server, and the requests that run or wait.
+    """Threads of a server, with its running and waiting requests.
 
     Args:
-        limits: how many may.
+        limits: Limits of requests.
 
     Attributes:
-        observer: hears of them.
+        observer: Observer of requests and runs.
     """
 
     def __init__(self, limits: ServingLimits) -> None:
@@ -64,7 +64,7 @@ class Answering:
 
     @property
     def open_requests(self) -> int:
-        """How many run or wait."""
+        """Number of requests that run or wait."""
         return self._open
 
     async def answer(
@@ -74,9 +74,10 @@ class Answering:
         output_names: Sequence[str] = (),
         on_round: OnRound | None = None,
     ) -> dict[str, Array]:
-        """The outputs of one request; ``on_round`` as of :meth:`ServedModel.infer`, on its thread.
+        """Return the outputs of one request.
 
-        Raises as :meth:`answer_written`.
+        ``on_round`` is that of :meth:`ServedModel.infer`. See :meth:`answer_written` for the
+        errors.
         """
         return await self.answer_written(model, inputs, dict, output_names, on_round)
 
@@ -88,25 +89,25 @@ class Answering:
         output_names: Sequence[str] = (),
         on_round: OnRound | None = None,
     ) -> ResultT:
-        """Run one request; return what ``write`` makes of its outputs.
+        """Run one request and return what ``write`` makes of its outputs.
 
-        ``write`` is called on the thread of the run, which takes no further request before that:
-        so no more outputs are in memory than there are threads. The run ends if the client has
-        gone.
+        ``write`` is called on the thread of the run, which takes no further request before that. So
+        outputs of at most as many requests as there are threads are in memory. The run ends if the
+        client has gone.
 
         Raises:
-            ServerBusyError, NotServingError: the request is not accepted.
-            LimitExceededError: its time is up before it begins.
-            Exception: anything that :meth:`ServedModel.infer` and ``write`` raise.
+            ServerBusyError, NotServingError: The request is not accepted.
+            LimitExceededError: Its time is up before it starts.
+            Exception: Any error of :meth:`ServedModel.infer` and ``write``.
         """
-        came_s = time.perf_counter()
+        received_s = time.perf_counter()
         if model.batch_plan is not None and on_round is None:
             written = await self._answer_joined(
                 model, model.batch_plan, inputs, write, output_names
             )
         else:
             written = await self._answer_alone(model, inputs, write, output_names, on_round)
-        self.observer.answered(model, time.perf_counter() - came_s)
+        self.observer.answered(model, time.perf_counter() - received_s)
         return written
 
     async def _answer_alone(
@@ -143,9 +144,9 @@ class Answering:
         write: Write[ResultT],
         output_names: Sequence[str],
     ) -> ResultT:
-        """Answer as :meth:`answer_written` does, in one run with other waiting requests."""
+        """Answer like :meth:`answer_written`, in one run with other waiting requests."""
 
-        waited_for = weakref.ref(model)  # who waits holds it; what joins requests need not
+        waited_for = weakref.ref(model)  # waiting requests keep the model; the batcher must not
 
         def run(joined: Mapping[str, Array]) -> dict[str, Array]:
             options = self._run_options()
@@ -160,7 +161,7 @@ class Answering:
 
         if model not in self._batchers:
             self._batchers[model] = Batcher(
-                run, plan, executor=self._threads, on_run=partial(self._tell_joined, waited_for)
+                run, plan, executor=self._threads, on_run=partial(self._report_joined, waited_for)
             )
         self._begin()
         try:
@@ -171,7 +172,7 @@ class Answering:
         finally:
             self._note_end()
 
-    def _tell_joined(
+    def _report_joined(
         self, waited_for: weakref.ref[ServedModel], rows: int, waited_s: list[float]
     ) -> None:
         if (model := waited_for()) is not None:
@@ -180,11 +181,14 @@ class Answering:
     async def stream(
         self, model: ServedModel, inputs: Mapping[str, Array], write: Write[bytes]
     ) -> AsyncIterator[bytes]:
-        """Yield what ``write`` makes of each round of a pipeline's loop, then of other outputs.
+        """Yield what ``write`` makes of each round of a pipeline's loop, then of the other outputs.
 
-        A model without loops gives everything at once. ``write`` is called on the run's thread.
-        Raises what :meth:`answer_written` raises, and ServerBusyError if too many parts of streams
-        wait for clients. The run ends when the caller stops asking for more.
+        A model without loops gives everything at once. ``write`` is called on the run's thread. The
+        run ends when the caller stops asking for more.
+
+        Raises:
+            ServerBusyError: Too many parts of streams wait for clients.
+            Exception: See :meth:`answer_written`.
         """
         loop = asyncio.get_running_loop()
         parts: asyncio.Queue[bytes] = asyncio.Queue()
@@ -216,20 +220,26 @@ class Answering:
             waiting.end()
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
-        """``work()`` on one of the threads. Raises ServerBusyError, NotServingError."""
+        """Run ``work`` on one of the threads and return its result.
+
+        Raises:
+            ServerBusyError, NotServingError: The request is not accepted.
+        """
         self._begin()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[ResultT] = loop.create_future()
         future = self._threads.submit(work)
-        # The loop is woken once: each time costs as much as a small model.
-        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._tell, answer, done))
+        # The loop is woken only once, because each time costs as much as a small model.
+        future.add_done_callback(
+            lambda done: loop.call_soon_threadsafe(self._set_result, answer, done)
+        )
         try:
             return await answer
         finally:
-            future.cancel()  # of what has not begun, where nobody waits any more
+            future.cancel()  # cancels work that has not begun and that nobody waits for
 
-    def _tell(self, answer: asyncio.Future[ResultT], future: Future[ResultT]) -> None:
-        """Hands on what came of a thread's work, where somebody still waits for it."""
+    def _set_result(self, answer: asyncio.Future[ResultT], future: Future[ResultT]) -> None:
+        """Pass the result of a thread's work to its waiter, if there still is one."""
         self._note_end()
         if answer.done():
             return
@@ -241,7 +251,11 @@ class Answering:
             answer.set_result(future.result())
 
     def _begin(self) -> None:
-        """Counts one more request as open. Raises ServerBusyError, NotServingError."""
+        """Count one more open request.
+
+        Raises:
+            ServerBusyError, NotServingError: The request is not accepted.
+        """
         if self._is_ending:
             raise NotServingError("the server is about to end", retry_after_s=_RETRY_AFTER_S)
         if self._open >= self.limits.concurrency + self.limits.most_waiting:
@@ -253,9 +267,10 @@ class Answering:
         self._is_idle.clear()
 
     async def drain(self) -> bool:
-        """Takes no further requests, and waits for those that are open.
+        """Accept no further requests and wait for the open ones.
 
-        Returns whether they ended within their time; others are told to, and waited for once more.
+        Returns:
+            True if they ended in time; otherwise they are told to end, and waited for once more.
         """
         self._is_ending = True
         is_done = await self._wait(self.limits.drain_s)
@@ -266,7 +281,7 @@ class Answering:
         return is_done
 
     def hurry(self) -> None:
-        """Tells every run to end, those too that begin from now on."""
+        """Tell all runs to end, including those that start later."""
         self._is_over = True
         for options in list(self._runs.values()):
             options.terminate = True
@@ -280,7 +295,7 @@ class Answering:
 
     @contextmanager
     def _listed(self, options: RunOptions) -> Iterator[None]:
-        """Has the end of the server find a run, as long as it goes on."""
+        """Register a run while it lasts, so that the server's end finds it."""
         self._runs[id(options)] = options
         try:
             yield

@@ -1,4 +1,4 @@
-"""How requests of a model are joined: by what ``ortpkg bench`` recorded, or by runs of its own."""
+"""Choice of how to join a model's requests, by recorded or new measurements."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from ortpkg.serving.batching import BatchPlan, plan_batches
 from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.served_model import ServedModel
 
-#: Rows of the runs that are timed where nothing is recorded.
+#: Numbers of rows to time if nothing is recorded.
 _ROWS = tuple(1 << power for power in range(11))
 _MOST_MEASURING_S = 10.0
-#: Where more rows give fewer rows a second than this share of the best, twice in a row, still more
-#: are not tried.
+#: Share of the best rate below which, twice in a row, larger numbers of rows are not tried.
 _WORTHWHILE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChoice:
-    """How requests of a model are to be joined, and why so.
+    """Choice of the joining of requests of a model, with the reason.
 
     Attributes:
-        plan: how its requests are joined; None: they are not.
-        reason: what that goes by, or why there is none.
+        plan: How to join requests; None to run each alone.
+        reason: Basis of the plan, or reason why there is none.
     """
 
     plan: BatchPlan | None
@@ -48,16 +47,18 @@ def choose_batches(
     bound_s: float,
     models: Mapping[str, Path | None],
 ) -> BatchChoice:
-    """Choose how requests of ``model`` are joined so that each is answered within ``bound_s``.
+    """Choose how to join requests of ``model`` so that each is answered within ``bound_s``.
 
     Args:
-        model: runs; nothing else runs on it now.
-        package: what it is made of.
-        verdict: of the variant that it is; None of a pipeline, of which nothing is recorded.
-        samples: of the package; runs are timed with rows of them, where there are some.
-        models: component → the file of its variant's model.
+        model: The model; nothing else runs on it now.
+        package: Its package.
+        verdict: Verdict of its variant; None for a pipeline, which has no records.
+        samples: Samples of the package; runs are timed with rows of them, if there are any.
+        bound_s: Longest time from a request to its answer, in seconds.
+        models: Model file of the variant of each component.
 
-    Raises what a run raises.
+    Raises:
+        Exception: Any error of a run.
     """
     session = model.session
     pipeline = getattr(session, "pipeline", None)
@@ -84,9 +85,9 @@ def choose_batches(
 
 
 def _is_worthwhile(times_s: Mapping[int, float], bound_s: float) -> bool:
-    """Whether runs of more rows than were timed may still fit, and gain anything.
+    """Return True if runs of more rows than were timed may fit and be faster per row.
 
-    One size that gains nothing may have been disturbed.
+    A single size without gain may have been disturbed.
     """
     rates = [rows / max(time_s, 1e-9) for rows, time_s in times_s.items()]
     return 2 * max(times_s.values()) <= bound_s and max(rates[-2:]) >= _WORTHWHILE * max(rates)
@@ -100,9 +101,9 @@ def _recorded(package: PackageInfo, verdict: Verdict) -> dict[int, float]:
 def _one_row(
     model: ServedModel, package: PackageInfo, samples: Sequence[SampleSet]
 ) -> dict[str, Array]:
-    """Inputs of one row: of the first samples with rows, else made up."""
-    for each in samples:
-        if each.batch_axis == 0:
-            arrays = read_npz(each.inputs)
+    """Return inputs of one row, from the first samples with rows, else synthetic."""
+    for sample_set in samples:
+        if sample_set.batch_axis == 0:
+            arrays = read_npz(sample_set.inputs)
             return {name: array[:1] for name, array in arrays.items()}
     return package_feed(package, model.session.get_inputs())

@@ -1,7 +1,6 @@
-"""Joins requests that wait at the same time into one run, along their first dimension.
+"""Dynamic batching: one run for requests that wait at the same time.
 
-What waits while a run goes on makes the next one, as in other servers' dynamic batching. A lone
-request waits for company no longer than the plan says.
+Their inputs are joined along the first dimension.
 """
 
 from __future__ import annotations
@@ -21,22 +20,21 @@ import numpy.typing as npt
 from ortpkg.errors import LimitExceededError, RunError, quoted
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-#: Inputs of the same kind can be joined: names, element types, shapes but for the first dimension.
+#: Kind of inputs that can be joined: names, element types, and shapes without the first dimension.
 _Kind = tuple[object, ...]
 _Result = TypeVar("_Result")
-#: Of the latency bound: how long a lone request may wait for company however short runs are.
+#: Share of the latency bound that a lone request may always wait for others.
 _LEAST_GAP = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """How requests are joined.
+    """Options of the joining of requests.
 
     Attributes:
-        most_rows: of a run; a request that has more runs alone.
-        longest_wait_s: for company, where something is free to run; 0: no request waits for others
-            that have not come yet.
-        longest_gap_s: after so long without a further request nobody waits any more.
+        most_rows: Most rows of a run; a request with more runs alone.
+        longest_wait_s: Longest wait for others although a run could start; 0 for no wait.
+        longest_gap_s: Time without a further request after which nothing waits any more.
     """
 
     most_rows: int
@@ -45,23 +43,24 @@ class BatchPlan:
 
 
 def plan_batches(times_s: Mapping[int, float], bound_s: float) -> BatchPlan | None:
-    """The plan with the most rows a second whose requests are answered within ``bound_s``.
+    """Return the plan with the highest rate whose requests are answered within ``bound_s``.
 
-    A request may come just when a run has begun: it waits until that ends, and then for its own. So
-    two runs have to fit. What is left of the bound may be waited while requests keep coming; a lone
-    one waits no longer than a run takes, or than a tenth of the bound: reading a request may take
-    a server longer than a run.
+    A request may arrive just after a run has started: it waits for the end of that run and then for
+    its own, so two runs must fit into the bound. The rest of the bound may be waited while requests
+    keep arriving. A lone request waits at most for the duration of a run, or a tenth of the bound,
+    because a server may need longer to read a request than to run it.
 
     Args:
-        times_s: rows → seconds of a run of so many, as measured.
-        bound_s: the longest time from a request to its answer.
+        times_s: Measured seconds of a run by number of rows.
+        bound_s: Longest time from a request to its answer, in seconds.
 
-    Returns None where not even the smallest measured run fits twice.
+    Returns:
+        The plan, or None if not even the smallest measured run fits twice.
     """
     fitting = {rows: time_s for rows, time_s in times_s.items() if 2 * time_s <= bound_s}
     if not fitting:
         return None
-    rows = max(fitting, key=lambda each: (each / max(fitting[each], 1e-9), each))
+    rows = max(fitting, key=lambda count: (count / max(fitting[count], 1e-9), count))
     if rows == 1:
         return BatchPlan(most_rows=1)
     return BatchPlan(
@@ -82,36 +81,36 @@ class _Request:
 
 @dataclass(slots=True)
 class _Queue:
-    """Requests of one kind, in the order in which they came."""
+    """Requests of one kind, in order of arrival."""
 
     requests: deque[_Request] = field(default_factory=deque)
     rows: int = 0
 
     def take(self, most_rows: int) -> list[_Request]:
-        """The first requests that fit into a run; at least one."""
-        taken: list[_Request] = []
+        """Remove and return the first requests that fit into a run, at least one."""
+        requests_to_run: list[_Request] = []
         rows = 0
-        while self.requests and (not taken or rows + self.requests[0].rows <= most_rows):
+        while self.requests and (not requests_to_run or rows + self.requests[0].rows <= most_rows):
             request = self.requests.popleft()
             self.rows -= request.rows
-            if not request.answer.done():  # nobody waits for a request that was cancelled
-                taken.append(request)
+            if not request.answer.done():  # skips requests that were cancelled
+                requests_to_run.append(request)
                 rows += request.rows
-        return taken
+        return requests_to_run
 
 
 class Batcher:
-    """Runs requests, joined with others of the same kind where some wait.
+    """Runner of requests, joined with waiting others of the same kind.
 
-    Belongs to one event loop, which never waits for a run. A request that fails does not take
-    others with it: where a joined run fails, each of its requests runs alone.
+    A batcher belongs to one event loop, which never waits for a run. If a joined run fails, each of
+    its requests runs alone, so that one bad request does not fail the others.
 
     Args:
-        run: runs inputs once; its outputs have as many rows as the inputs, in the same order.
-        plan: how many, and how long.
-        executor: where runs go on.
-        most_runs: at the same time; no more than ``executor`` has threads.
-        on_run: told how many rows each run has, and how long each of its requests waited.
+        run: Function that runs inputs once; its outputs have as many rows as the inputs, in the same order.
+        plan: How to join requests.
+        executor: Executor of the runs.
+        most_runs: Most runs at the same time; not more than ``executor`` has threads.
+        on_run: Called with the number of rows of each run, and the wait of each of its requests.
     """
 
     def __init__(
@@ -135,16 +134,17 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """How many requests have not begun to run."""
+        """Number of requests that have not started to run."""
         return sum(len(queue.requests) for queue in self._queues.values())
 
     async def infer(self, inputs: Arrays, write: Callable[[Arrays], _Result]) -> _Result:
-        """Return what ``write`` makes of the outputs for ``inputs``, those of a run of them alone.
+        """Return what ``write`` makes of the outputs for ``inputs``, as if they had run alone.
 
-        Raises what ``run`` and ``write`` raise, which is called on the executor, too.
+        ``write`` is called on the executor. Inputs that are scalars, differ in their first
+        dimension, or have no row, are not joined.
 
-        Inputs that are scalars, or differ in their first dimension, or have no row, are joined with
-        nothing.
+        Raises:
+            Exception: Any error of ``run`` and ``write``.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[_Result] = loop.create_future()
@@ -152,22 +152,24 @@ class Batcher:
         queue = self._queues.setdefault(_kind_of(request), _Queue())
         queue.requests.append(request)
         queue.rows += request.rows
-        self._start_what_is_due()
+        self._start_due_runs()
         return await answer
 
     async def drain(self) -> None:
-        """Waits until everything that came has been answered."""
+        """Wait until all requests are answered."""
         while self._running or self._queues:
-            waiting = [each.answer for queue in self._queues.values() for each in queue.requests]
+            waiting = [
+                request.answer for queue in self._queues.values() for request in queue.requests
+            ]
             await asyncio.gather(*self._running, *waiting, return_exceptions=True)
 
-    def _start_what_is_due(self) -> None:
-        """Starts runs while something is free, the oldest request first; else sets the alarm."""
+    def _start_due_runs(self) -> None:
+        """Start runs while one is free, the oldest request first; else set the alarm."""
         loop = asyncio.get_running_loop()
         while self._free and self._queues:
             kind, due_s = min(
                 ((kind, self._due_s(queue)) for kind, queue in self._queues.items()),
-                key=lambda each: each[1],
+                key=lambda pair: pair[1],
             )
             if due_s > loop.time():
                 self._set_alarm(due_s)
@@ -183,7 +185,7 @@ class Batcher:
                 task.add_done_callback(self._ended)
 
     def _set_alarm(self, due_s: float) -> None:
-        """Has what is due looked for then; an alarm that rings before does so, and is set anew."""
+        """Set the alarm for a time, unless an earlier one is set, which will set it again."""
         if self._alarm is not None:
             if self._alarm_s <= due_s:
                 return
@@ -193,12 +195,13 @@ class Batcher:
 
     def _ring(self) -> None:
         self._alarm = None
-        self._start_what_is_due()
+        self._start_due_runs()
 
     def _due_s(self, queue: _Queue) -> float:
-        """When a queue may run: at once where it fills a run, else when its oldest has waited.
+        """Return when a queue may run.
 
-        Or when nobody else has come for a while.
+        A queue that fills a run may run at once, any other when its oldest request has waited
+        enough.
         """
         oldest, newest = queue.requests[0], queue.requests[-1]
         if queue.rows >= self._plan.most_rows or not oldest.rows:
@@ -210,16 +213,16 @@ class Batcher:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._free += 1
-        self._start_what_is_due()
+        self._start_due_runs()
 
     async def _answer(self, requests: Sequence[_Request]) -> None:
-        """Runs ``requests`` on the executor and answers each that somebody still waits for.
+        """Run ``requests`` on the executor and answer those that are still waiting.
 
-        Where the executor takes nothing any more, they are cancelled.
+        If the executor accepts nothing any more, they are cancelled.
         """
         loop = asyncio.get_running_loop()
-        waited_s = [loop.time() - each.came_s for each in requests]
-        self._on_run(sum(each.rows for each in requests), waited_s)
+        waited_s = [loop.time() - request.came_s for request in requests]
+        self._on_run(sum(request.rows for request in requests), waited_s)
         try:
             outcomes = await loop.run_in_executor(
                 self._executor, _written_outcomes, self._run, requests
@@ -238,7 +241,7 @@ class Batcher:
 
 
 def _written_outcomes(run: Callable[[Arrays], Arrays], requests: Sequence[_Request]) -> list[Any]:
-    """Return what each request's ``write`` makes of its outputs, or the error that it ends with."""
+    """Return what each request's ``write`` makes of its outputs, or its error."""
     outcomes = outcomes_of(run, [request.inputs for request in requests])
     return [
         outcome if isinstance(outcome, Exception) else _outcome_of(partial(request.write, outcome))
@@ -249,10 +252,9 @@ def _written_outcomes(run: Callable[[Arrays], Arrays], requests: Sequence[_Reque
 def outcomes_of(
     run: Callable[[Arrays], Arrays], requests: Sequence[Arrays]
 ) -> list[Arrays | Exception]:
-    """What each of ``requests`` gives: of one run of all, or, where that fails, of its own.
+    """Return the outputs or error of each request, from one run of all.
 
-    A joined run that passes its time limit is the answer to all of its requests: one after another
-    they would take longer still.
+    If that fails, each request runs alone.
     """
     if len(requests) > 1:
         joined = _outcome_of(lambda: list(_joined_run(run, requests)))
@@ -260,7 +262,7 @@ def outcomes_of(
             return list(joined)
         if isinstance(joined, LimitExceededError) and joined.limit == "time":
             return [joined] * len(requests)
-    return [_outcome_of(partial(run, each)) for each in requests]
+    return [_outcome_of(partial(run, request)) for request in requests]
 
 
 def _outcome_of(run: Callable[[], _Result]) -> _Result | Exception:
@@ -271,9 +273,15 @@ def _outcome_of(run: Callable[[], _Result]) -> _Result | Exception:
 
 
 def _joined_run(run: Callable[[Arrays], Arrays], requests: Sequence[Arrays]) -> Iterator[Arrays]:
-    """Each one's rows of one run of all. RunError where the outputs have other rows."""
-    ends = np.cumsum([_rows_of(each) for each in requests])
-    outputs = run({name: np.concatenate([each[name] for each in requests]) for name in requests[0]})
+    """Yield each request's rows of one joined run.
+
+    Raises:
+        RunError: The outputs have another number of rows.
+    """
+    ends = np.cumsum([_rows_of(request) for request in requests])
+    outputs = run(
+        {name: np.concatenate([request[name] for request in requests]) for name in requests[0]}
+    )
     for name, array in outputs.items():
         if not array.ndim or array.shape[0] != ends[-1]:
             raise RunError(
@@ -285,7 +293,7 @@ def _joined_run(run: Callable[[Arrays], Arrays], requests: Sequence[Arrays]) -> 
 
 
 def _rows_of(inputs: Arrays) -> int:
-    """How many rows ``inputs`` have in common; 0 where they are not to be joined."""
+    """Return the common number of rows of ``inputs``, or 0 if they cannot be joined."""
     lengths = {array.shape[0] if array.ndim else 0 for array in inputs.values()}
     return lengths.pop() if len(lengths) == 1 else 0
 

@@ -1,4 +1,4 @@
-"""The token that clients show, where a server asks for one (RFC 6750)."""
+"""Bearer token that a server may require from clients (RFC 6750)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 def read_token(file: Path) -> str:
-    """The token that stands in ``file``, alone, with or without an end of line.
+    """Return the token in ``file``, which may end with a newline.
 
-    UsageError for a file that cannot be read, or whose text can be no token.
+    Raises:
+        UsageError: The file cannot be read, or its text is not a token.
     """
     try:
         with file.open(encoding="ascii") as stream:
@@ -31,9 +32,9 @@ def read_token(file: Path) -> str:
 
 
 def check_bearer_token(authorization: str | None, token: str) -> None:
-    """Raises UnauthorizedError unless ``authorization`` is the header that carries ``token``."""
-    scheme, _, given = (authorization or "").partition(" ")
-    # In a time that says nothing of how much of it is right.
-    is_right = hmac.compare_digest(given.strip().encode(), token.encode())
+    """Raise UnauthorizedError unless ``authorization`` is the header that carries ``token``."""
+    scheme, _, shown_token = (authorization or "").partition(" ")
+    # Compares in constant time, which tells nothing of how much is right.
+    is_right = hmac.compare_digest(shown_token.strip().encode(), token.encode())
     if scheme.lower() != "bearer" or not is_right:
         raise UnauthorizedError("this server asks for a bearer token, and the request has not it")

@@ -1,7 +1,7 @@
-"""Bodies of Triton's extension "generate": inputs and outputs as plain members of a JSON object.
+"""Bodies of Triton's extension "generate": inputs and outputs as members of a JSON object.
 
-A model that answers in rounds is streamed so: each round is an object of its own, sent as an event
-of a ``text/event-stream``.
+A model that answers in rounds is streamed: each round is one object, sent as an event of a
+``text/event-stream``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ortpkg.serving.protocol_bodies import check_json_carries, check_json_size, 
 from ortpkg.serving.protocol_tensors import Array, GivenTensor
 from ortpkg.serving.served_model import ServedModel
 
-#: Members that are no inputs.
+#: Members that are not inputs.
 _RESERVED = frozenset({"id", "parameters"})
 _DEEPEST = 64
 
@@ -24,12 +24,14 @@ _DEEPEST = 64
 def read_generate_body(
     body: bytes, model: ServedModel, read_json: Callable[[bytes], Any]
 ) -> tuple[str, list[GivenTensor]]:
-    """The id of a request ("" where it has none) and its inputs, nobody has checked them yet.
+    """Return the id of a request ("" without one) and its unverified inputs.
 
-    A value alone, or a list with fewer dimensions than the input has, gets sizes of 1 before it.
+    A single value, or a list with fewer dimensions than the input, gets leading dimensions of size
+    1.
 
-    Raises InvalidRequestError for what is no JSON object, and as
-    :func:`~ortpkg.serving.protocol_bodies.read_document`.
+    Raises:
+        InvalidRequestError: The body is not a JSON object; see
+            :func:`~ortpkg.serving.protocol_bodies.read_document`.
     """
     document = read_document(body, read_json)
     if not isinstance(document, dict):
@@ -37,38 +39,41 @@ def read_generate_body(
     identifier = document.get("id", "")
     if not isinstance(identifier, str):
         raise InvalidRequestError("id must be a text")
-    given = [
-        _given(name, value, model) for name, value in document.items() if name not in _RESERVED
+    tensors = [
+        _request_tensor(name, value, model)
+        for name, value in document.items()
+        if name not in _RESERVED
     ]
-    return identifier, given
+    return identifier, tensors
 
 
 def generate_answer(model: ServedModel, identifier: str, values: Mapping[str, Array]) -> Any:
-    """The object that carries outputs; one of a single element is that element.
+    """Return the object with the outputs; a single element is sent as that element.
 
-    Raises InvalidRequestError where JSON cannot carry one.
+    Raises:
+        InvalidRequestError: JSON cannot carry an output.
     """
-    told: dict[str, Any] = {"id": identifier} if identifier else {}
-    told.update(model_name=model.name, model_version=model.version)
+    members: dict[str, Any] = {"id": identifier} if identifier else {}
+    members.update(model_name=model.name, model_version=model.version)
     check_json_size(values.values())
     for spec in model.outputs:
         if spec.name in values:
             array = np.ascontiguousarray(values[spec.name])
             check_json_carries(array, spec)
-            told[spec.name] = _plain(array)
-    return told
+            members[spec.name] = _plain(array)
+    return members
 
 
 def _plain(array: Array) -> Any:
     if array.size != 1:
         return array.tolist() if array.dtype.kind == "O" else array
     element = array.reshape(-1)[0]
-    # A float32 as Python's float would have digits that nobody computed.
+    # As a Python float, a float32 would show digits that nobody computed.
     return element if array.dtype.kind in "fO" else element.item()
 
 
-def _given(name: str, value: Any, model: ServedModel) -> GivenTensor:
-    spec = next((each for each in model.inputs if each.name == name), None)
+def _request_tensor(name: str, value: Any, model: ServedModel) -> GivenTensor:
+    spec = next((tensor_spec for tensor_spec in model.inputs if tensor_spec.name == name), None)
     shape = _shape(value)
     data = value if shape else [value]
     rank = len(shape)
@@ -85,11 +90,11 @@ def _given(name: str, value: Any, model: ServedModel) -> GivenTensor:
 
 
 def _shape(value: Any) -> list[int]:
-    """The sizes of nested lists, as their first elements tell them."""
-    found: list[int] = []
-    while isinstance(value, list) and len(found) <= _DEEPEST:
-        found.append(len(value))
+    """Return the sizes of nested lists, judged by their first elements."""
+    sizes: list[int] = []
+    while isinstance(value, list) and len(sizes) <= _DEEPEST:
+        sizes.append(len(value))
         if not value:
             break
         value = value[0]
-    return found
+    return sizes

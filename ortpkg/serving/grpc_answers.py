@@ -1,7 +1,7 @@
-"""Answers of gRPC that wait for clients to read them: bounded together, timed one by one.
+"""Limits on gRPC answers that wait for clients: their size together, and the time of each.
 
-gRPC keeps an answer until the client has taken it, for ever if need be, and its Python package can
-cancel no call. So the connection of a client that does not read is closed.
+gRPC keeps an answer until the client has read it, however long that takes, and its Python package
+cannot cancel a call. So the connection of a client that does not read is closed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ortpkg.serving.server_log import log_warning
 
 _RETRY_AFTER_S = 1.0
 _CUT_TICK_S = 0.05
-#: Directories of a process' open files: Linux, macOS.
+#: Directories of a process's open files: Linux, macOS.
 _OPEN_FILES = (Path("/proc/self/fd"), Path("/dev/fd"))
 
 
 class UnreadAnswers:
-    """The answers that are on their way to clients.
+    """Answers on their way to clients.
 
     Args:
-        most_nbytes: of all of them; one alone may have more.
-        read_s: how long a client may take for one.
+        most_nbytes: Limit of all of them; a single one may be larger.
+        read_s: Time in which a client must read one, in seconds.
     """
 
     def __init__(self, most_nbytes: int, read_s: float) -> None:
@@ -39,9 +39,10 @@ class UnreadAnswers:
         self._late_peers: set[str] = set()
 
     def add(self, nbytes: int, context: Any) -> None:
-        """Count the answer of a call until its client has read it, or is cut off.
+        """Count the answer of a call until its client has read it or is cut off.
 
-        Raises ServerBusyError where as much is waiting as may.
+        Raises:
+            ServerBusyError: Too many bytes are waiting.
         """
         if self._nbytes and self._nbytes + nbytes > self._most_nbytes:
             raise ServerBusyError(
@@ -58,7 +59,10 @@ class UnreadAnswers:
         context.add_done_callback(remove)
 
     def _cut(self, peer: str) -> None:
-        """Close the connections of a peer soon; those of many peers are looked for together."""
+        """Close the connections of a peer soon.
+
+        Peers that are late together are looked up together.
+        """
         if not self._late_peers:
             asyncio.get_running_loop().call_later(_CUT_TICK_S, self._cut_late_peers)
         self._late_peers.add(peer)
@@ -70,20 +74,20 @@ class UnreadAnswers:
 
 
 def close_connections(peers: Collection[str]) -> None:
-    """Close this process' connections to peers, as gRPC writes them: ``ipv6:%5B::1%5D:50123``."""
+    """Close this process's connections to peers, in gRPC's notation: ``ipv6:%5B::1%5D:50123``."""
     addresses = {unquote(peer).partition(":")[2] for peer in peers}
     folder = next((path for path in _OPEN_FILES if path.is_dir()), None)
     for path in [*folder.iterdir()] if folder else ():
         connection = _socket_of(int(path.name))
         if connection is None:
             continue
-        with connection, suppress(OSError):  # it is connected to nobody, or no longer
+        with connection, suppress(OSError):  # it is not, or no longer, connected
             if _address_of(connection) in addresses:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
 def _socket_of(descriptor: int) -> socket.socket | None:
-    """Return a copy of a descriptor as a socket; None if it is none, or closed by now."""
+    """Return a copy of a descriptor as a socket, or None if it is not one or was closed."""
     try:
         copy = os.dup(descriptor)
     except OSError:
@@ -96,7 +100,7 @@ def _socket_of(descriptor: int) -> socket.socket | None:
 
 
 def _address_of(connection: socket.socket) -> str:
-    """Return a connection's peer in gRPC's words, without its family; "" for no address."""
+    """Return a connection's peer in gRPC's notation without its family, or ""."""
     name = connection.getpeername()
     if not isinstance(name, tuple):
         return ""

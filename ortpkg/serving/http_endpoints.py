@@ -1,6 +1,6 @@
-"""The protocol's endpoints as Starlette's applications have them, without KServe.
+"""Endpoints of the protocol as Starlette applications have them, without KServe.
 
-KServe's server takes from here what its own has not; a replica on a Ray cluster takes it all.
+KServe's server uses those that KServe lacks; a replica on a Ray cluster uses all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ortpkg.version import __version__
 
 _MODEL = "/v2/models/{model_name}"
 _VERSION = "/versions/{model_version}"
-#: Reading fewer bytes takes less time than a change of threads.
+#: Bodies below this size are read faster than threads are switched.
 _SMALL_NBYTES = 256 << 10
 _Result = TypeVar("_Result")
 _Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -44,24 +44,24 @@ _Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 async def off_loop(work: Callable[[], _Result], nbytes: int) -> _Result:
     """Return ``work()``, run on another thread if it processes many bytes.
 
-    The event loop answers other requests meanwhile. Errors of ``work`` are raised here.
+    Meanwhile the event loop answers other requests. Errors of ``work`` are raised here.
     """
     return work() if nbytes < _SMALL_NBYTES else await asyncio.to_thread(work)
 
 
 class GenerateEndpoints:
-    """Triton's extension "generate".
+    """Endpoints of Triton's extension "generate".
 
     Args:
-        versions: what is served.
-        answering: on which threads.
+        versions: Served models.
+        answering: Threads that run requests.
     """
 
     def __init__(self, versions: ServedVersions, answering: Answering) -> None:
         self._versions, self._answering = versions, answering
 
     async def generate(self, request: Request) -> Response:
-        """Answers one request with one object."""
+        """Answer one request with one object."""
         model, identifier, feeds = await self._read(request)
 
         def write(values: dict[str, Array]) -> Response:
@@ -70,7 +70,7 @@ class GenerateEndpoints:
         return await self._answering.answer_written(model, feeds, write)
 
     async def generate_stream(self, request: Request) -> Response:
-        """Answers with an event for each round of the model; a later error is an event, too."""
+        """Answer with an event for each round of the model; a later error is an event, too."""
         model, identifier, feeds = await self._read(request)
 
         def write(values: dict[str, Array]) -> bytes:
@@ -84,7 +84,7 @@ class GenerateEndpoints:
             try:
                 async for part in parts:
                     yield part
-            except Exception as error:  # noqa: BLE001 - the answer has begun: its last event says it
+            except Exception as error:  # noqa: BLE001 - reported as the last event
                 yield _event({"error": _refusal(error, request).reason})
 
         return StreamingResponse(events(), media_type="text/event-stream")
@@ -94,53 +94,53 @@ class GenerateEndpoints:
         body = await request.body()
 
         def read() -> tuple[str, dict[str, Array]]:
-            identifier, given = read_generate_body(body, model, orjson.loads)
-            return identifier, model.read_inputs(given)
+            identifier, tensors = read_generate_body(body, model, orjson.loads)
+            return identifier, model.read_inputs(tensors)
 
         identifier, feeds = await off_loop(read, len(body))
         return model, identifier, feeds
 
 
 class ProtocolEndpoints(GenerateEndpoints):
-    """Answers every kind of request of the protocol with models that are loaded."""
+    """Endpoints of all requests of the protocol, for loaded models."""
 
     async def live(self, _request: Request) -> Response:
-        """Whether the server lives: it answers."""
+        """Report that the server is alive."""
         return _json_response({"live": True})
 
     async def ready(self, _request: Request) -> Response:
-        """Whether every model has had its first run: else there would be no server."""
+        """Report that every model has had its first run; before that there is no server."""
         return _json_response({"ready": True})
 
     async def metadata(self, _request: Request) -> Response:
-        """The server's name, version and the extensions of the protocol that it has."""
+        """Return the server's name, version and extensions of the protocol."""
         extensions = ["binary_tensor_data", "generate"]
         return _json_response({"name": "ortpkg", "version": __version__, "extensions": extensions})
 
     async def models(self, _request: Request) -> Response:
-        """The names that are served."""
+        """Return the names that are served."""
         return _json_response({"models": list(self._versions.names())})
 
     async def model_metadata(self, request: Request) -> Response:
-        """Versions, inputs and outputs of a model."""
+        """Return the versions, inputs and outputs of a model."""
         model = _model_of(request, self._versions)
         return _json_response(
             {
                 "name": model.name,
                 "versions": list(self._versions.versions(model.name)),
                 "platform": "onnx_ortpkg",
-                "inputs": [_told(each) for each in model.inputs],
-                "outputs": [_told(each) for each in model.outputs],
+                "inputs": [_tensor_metadata(spec) for spec in model.inputs],
+                "outputs": [_tensor_metadata(spec) for spec in model.outputs],
             }
         )
 
     async def model_ready(self, request: Request) -> Response:
-        """Whether a model answers: it does where it is known."""
+        """Report that a known model is ready."""
         model = _model_of(request, self._versions)
         return _json_response({"name": model.name, "ready": True})
 
     async def infer(self, request: Request) -> Response:
-        """Answers one request for inference."""
+        """Answer one inference request."""
         model = _model_of(request, self._versions)
         content = await request.body()
         json_length = request.headers.get(JSON_LENGTH_HEADER)
@@ -160,7 +160,7 @@ class ProtocolEndpoints(GenerateEndpoints):
 
 
 def make_protocol_application(versions: ServedVersions, answering: Answering) -> Starlette:
-    """The protocol's endpoints as an application."""
+    """Return an application with the protocol's endpoints."""
     endpoints = ProtocolEndpoints(versions, answering)
     routes: list[Route] = []
 
@@ -182,7 +182,7 @@ def make_protocol_application(versions: ServedVersions, answering: Answering) ->
 
 
 def http_response(body: ResponseBody) -> Response:
-    """An answer as HTTP has it: JSON, and tensors in binary after it."""
+    """Return an HTTP response of JSON, followed by tensors in binary form."""
     head = orjson.dumps(body.head, option=orjson.OPT_SERIALIZE_NUMPY)
     if not body.tails:
         return Response(head, media_type="application/json")
@@ -198,7 +198,7 @@ def _model_of(request: Request, versions: ServedVersions) -> ServedModel:
     return versions.find(parameters["model_name"], parameters.get("model_version"))
 
 
-def _told(spec: TensorSpec) -> dict[str, Any]:
+def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": spec.stated_shape}
 
 
@@ -227,18 +227,18 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 
 async def _refuse_unknown(_request: Request, error: Exception) -> Response:
-    # It is raised once more, to where it is logged.
+    # The error is raised again, to where it is logged.
     return JSONResponse({"error": refusal_of(error).reason}, status_code=500)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
     status: int = getattr(error, "status_code", 404)
-    told = f"{request.method} {request.url.path}: {getattr(error, 'detail', '')}"
+    message = f"{request.method} {request.url.path}: {getattr(error, 'detail', '')}"
     headers: Mapping[str, str] | None = getattr(error, "headers", None)
-    return JSONResponse({"error": told}, status_code=status, headers=headers)
+    return JSONResponse({"error": message}, status_code=status, headers=headers)
 
 
-#: Error → what answers where it is raised.
+#: Handler of each error.
 EXCEPTION_HANDLERS: dict[Any, Any] = {
     OrtpkgError: _refuse,
     Exception: _refuse_unknown,

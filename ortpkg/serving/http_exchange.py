@@ -1,6 +1,6 @@
-"""One request over HTTP with its answer: counted, bounded, timed, and ended where its client goes.
+"""One HTTP request and its answer.
 
-What is here are callables of ASGI; they know no server and no application.
+Requests are counted, limited and timed, and cancelled if the client disconnects.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Of what clients have gone from (nginx's word): nobody gets it, the log has it.
+#: Status in the log (from nginx) for requests whose client has gone; nobody receives it.
 CLIENT_GONE = 499
-#: Shorter requests are not worth asking whether somebody still waits for them.
+#: Time after which a request is watched for a disconnected client, in seconds.
 _WATCH_AFTER_S = 0.1
 _RETRY_AFTER_S = 1.0
-#: A refused body is still read up to this size and time: a client that is sending would otherwise
+#: Size and time up to which a refused body is still read. Otherwise a client that is sending would
 #: see a connection reset instead of the reason.
 _MOST_DRAINED_NBYTES = 64 << 20
 _DRAIN_S = 2.0
@@ -42,15 +42,16 @@ _DRAIN_S = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class HeldBytes:
-    """Counts the bytes of request bodies and answers that a server holds, with their limits.
+    """Counter of the bytes of request bodies and answers that a server holds, with its limits.
 
     Attributes:
-        request_nbytes: the largest body.
-        most_nbytes: of all together.
-        body_s: how long a body may take to come.
-        nbytes: of all together now.
-        answers_nbytes: of answers that have begun and were not passed to their connections yet.
-        unsent_nbytes: returns how many bytes of answers wait for clients to read them.
+        request_nbytes: Limit of one body.
+        most_nbytes: Limit of all bodies together.
+        body_s: Time in which a body must arrive, in seconds.
+        nbytes: Bytes of all bodies now.
+        answers_nbytes: Bytes of answers that have begun and were not yet passed to their
+            connections.
+        unsent_nbytes: Returns the number of bytes of answers that wait for clients to read them.
     """
 
     request_nbytes: int
@@ -62,12 +63,12 @@ class HeldBytes:
 
 
 class Exchange:
-    """A request, read through :meth:`receive` and answered through :meth:`send`.
+    """Request that is read through :meth:`receive` and answered through :meth:`send`.
 
     Attributes:
-        is_begun: whether an answer has begun.
-        is_abandoned: whether the client went before it had its answer.
-        status: of the answer.
+        is_begun: True if the answer has begun.
+        is_abandoned: True if the client went before it had its answer.
+        status: Status of the answer.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, held: HeldBytes) -> None:
@@ -86,14 +87,14 @@ class Exchange:
         self.status = 500
 
     def check_head(self) -> None:
-        """Raises where the header says already that the body will not do."""
+        """Raise if the header already shows that the body is not acceptable."""
         if header(self._scope, b"content-encoding") not in (None, "", "identity"):
             raise InvalidRequestError("bodies are taken as they are, without Content-Encoding")
         if self._length.isdigit() and int(self._length[:20]) > self._held.request_nbytes:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        """The next part of the body. Raises where it comes too slowly, or there is too much."""
+        """Return the next part of the body; raise if it comes too slowly or is too large."""
         if self._is_complete:
             return await self._receive()
         try:
@@ -114,15 +115,16 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer; an answer that would exceed the memory limit is refused.
 
-        The refusal is sent instead of raised, since for Starlette the answer has begun by then. Of
-        an answer in parts without a length the first decides; another one ends the connection.
+        The refusal is sent instead of raised, because for Starlette the answer has begun by then.
+        For an answer in parts without a length, the first part decides; a later one over the limit
+        ends the connection.
         """
         if self._is_replaced:
             return
         if message["type"] == "http.response.start":
             length = header(message, b"content-length")
             if length is None and message["status"] < 400:
-                self._unsized_start = message  # its first part says what room it takes
+                self._unsized_start = message  # its first part tells its size
             else:
                 await self._begin(message, int(length or 0))
             return
@@ -134,15 +136,15 @@ class Exchange:
             await self._cut()
         self._sent_nbytes += nbytes
         await self._send(message)
-        if self._is_unsized:  # its connection counts the part from now on
+        if self._is_unsized:  # from now on its connection counts the part
             self._give_room()
 
     async def _begin(self, start: Message, nbytes: int) -> bool:
         """Send the head of an answer and return True, or send a refusal and return False.
 
         Args:
-            start: the head.
-            nbytes: size of the body.
+            start: The head.
+            nbytes: Size of the body.
         """
         self._is_unsized, self._unsized_start = self._unsized_start is start, None
         if start["status"] < 400 and not self._take_room(nbytes):
@@ -155,7 +157,7 @@ class Exchange:
             return False
         self.is_begun = True
         self.status = start["status"]
-        if not self._is_complete:  # what is left of the body is not read
+        if not self._is_complete:  # the rest of the body is not read
             start = {**start, "headers": [*start["headers"], (b"connection", b"close")]}
         await self._send(start)
         return True
@@ -175,7 +177,7 @@ class Exchange:
         assert self._task is not None, "it is watched"
         self.is_abandoned = True
         self._task.cancel()
-        await asyncio.get_running_loop().create_future()  # which is cancelled with it
+        await asyncio.get_running_loop().create_future()  # cancelled together with the task
 
     def _give_room(self) -> None:
         self._held.answers_nbytes -= self._answer_nbytes
@@ -198,7 +200,7 @@ class Exchange:
     async def refuse(self, refusal: Refusal, *, drains: bool = True) -> None:
         """Answer with the reason of a refusal, unless an answer has begun.
 
-        ``drains``: whether a body that is still arriving is read for a while first.
+        ``drains`` says whether a body that is still arriving is read for a while first.
         """
         if self.is_begun:
             return
@@ -223,20 +225,20 @@ class Exchange:
         await self.send({"type": "http.response.body", "body": body})
 
     def watch(self) -> None:
-        """From now on the task that runs this is cancelled where the client goes."""
+        """Cancel the task that calls this if the client disconnects from now on."""
         task = self._task = asyncio.current_task()
         assert task is not None, "a request is answered in a task"
         self._watch = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin_watch, task)
 
     def end(self) -> None:
-        """Forgets it."""
+        """Stop counting and watching the request."""
         if self._watch is not None:
             self._watch.cancel()
         self._held.nbytes -= self._received_nbytes
         self._give_room()
 
     def log(self) -> None:
-        """Logs what became of it."""
+        """Log the result of the request."""
         log_event(
             "request",
             protocol="http",
@@ -260,7 +262,7 @@ class Exchange:
             )
 
     def _begin_watch(self, task: asyncio.Task[Any]) -> None:
-        if not self._is_complete:  # it is still being read: by then its reader hears of it
+        if not self._is_complete:  # while it is being read, its reader notices a disconnect
             self._watch = asyncio.get_running_loop().call_later(
                 _WATCH_AFTER_S, self._begin_watch, task
             )
@@ -282,6 +284,6 @@ class Exchange:
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """Return the value of a header, of a request or an answer; the last where it is given twice."""
+    """Return the value of a header of a request or an answer; the last if it is repeated."""
     values = [value for key, value in scope["headers"] if key == name]
     return values[-1].decode("latin-1") if values else None

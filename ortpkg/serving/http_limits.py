@@ -1,4 +1,4 @@
-"""What an HTTP request must be before anybody reads it: small enough, quick enough, allowed."""
+"""Limits of HTTP requests that are checked before they are read: size, time and token."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from ortpkg.serving.refusals import refusal_of
 from ortpkg.serving.server_log import log_fault
 from ortpkg.serving.serving_options import ServingLimits
 
-#: What a load balancer asks, which has no token.
+#: Paths for load balancers, which have no token.
 _OPEN_PATHS = frozenset({"/", "/v2/health/live", "/v2/health/ready"})
-#: The bodies that are held at a time are so many of the largest size at most.
+#: Limit of all bodies at a time, in multiples of the largest.
 _LARGEST_BODIES = 8
 
 
 class GuardedApplication:
-    """An application behind its limits; whatever is raised in there is an answer.
+    """Application behind its limits; every exception becomes an answer.
 
     Args:
-        application: what answers.
-        limits: of requests.
-        token: what clients must send as a bearer token; None: nothing.
-        logs_requests: whether every request is logged, not only those that are refused.
-        on_response: called with the status of each answer.
-        unsent_nbytes: returns how many bytes of answers wait for clients to read them.
+        application: Application that answers.
+        limits: Limits of requests.
+        token: Bearer token that clients must send; None for none.
+        logs_requests: True to log every request, not only refused ones.
+        on_response: Called with the status of each answer.
+        unsent_nbytes: Returns the number of bytes of answers that wait for clients to read them.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class GuardedApplication:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, as ASGI has it."""
+        """Handle one ASGI request."""
         if scope["type"] != "http":
-            return  # nothing here speaks over web sockets
+            return  # web sockets are not supported
         exchange = Exchange(scope, receive, send, self._held)
         try:
             await self._answer(scope, exchange)
@@ -87,7 +87,7 @@ class GuardedApplication:
             await exchange.refuse(refusal, drains=refusal.status == 413)
         except Exception as error:  # noqa: BLE001 - nothing may end the server
             if exchange.is_abandoned:
-                return  # what is raised where a client goes within its body is no fault
+                return  # an error after the client disconnected within its body is not a fault
             log_fault("fault", error, path=scope["path"])
             await exchange.refuse(refusal_of(error))
 

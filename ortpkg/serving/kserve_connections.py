@@ -1,9 +1,9 @@
-"""Connections of HTTP: no more than there may be, each with the head of its request in time.
+"""HTTP connections with limits on their number and on the time and size of request heads.
 
-uvicorn waits for the head of a first request as long as a client likes, however long it gets,
-keeps every line of it and of what may follow a body, and every request that comes before the answer
-to the one before; and it refuses new clients where old ones that say nothing take all connections.
-When it ends, it breaks off those that are connected and have not been heard yet.
+uvicorn waits for the head of a first request without limit, keeps all its lines and those after a
+body, and all requests that arrive before the answer to the previous one. It refuses new clients
+while idle old ones take all connections, and when it ends, it resets clients that are connected but
+not accepted yet.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ import uvicorn
 from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-#: For all lines of a request's head, and for a new connection to begin with it.
+#: Time for all lines of a request's head, and for a new connection to start one.
 _HEAD_S = 20.0
 _HEAD_NBYTES = 64 << 10
 _MOST_LINES = 200
-#: Requests that wait on one connection for the answer to the one before.
+#: Most requests that wait on one connection for the previous answer.
 _MOST_PIPELINED = 32
-#: For the requests of those who are connected when the server ends.
+#: Time for the requests of clients that are connected when the server ends.
 _LAST_REQUESTS_S = 0.5
 _TICK_S = 0.02
 
 
 class OpenConnections:
-    """The connections of a server.
+    """Open connections of a server.
 
-    ``most``: how many may be open. One more takes the place of that which has been without a
-    request for the longest time. ``write_s``: how long a client may let an answer wait.
+    Args:
+        most_open: Most open connections. One more replaces the connection that has been without a
+            request for the longest time.
+        write_s: Time that a client may let an answer wait, in seconds.
 
     Attributes:
-        is_ending: each has one request more at most.
+        is_ending: True if each connection may have at most one more request.
     """
 
     def __init__(self, most_open: int, write_s: float) -> None:
@@ -62,7 +64,7 @@ class OpenConnections:
         self.leave(connection)
 
     def make_room(self, count: int) -> bool:
-        """Whether ``count`` may be open, now that the place of an idle one was taken if need be."""
+        """Return True if ``count`` may be open, after closing an idle connection if necessary."""
         if count <= self._most:
             return True
         longest = next(iter(self._idle), None)
@@ -73,11 +75,11 @@ class OpenConnections:
         return True
 
     def rest(self, connection: BoundedConnection) -> None:
-        """It has no request from now on."""
+        """Record that a connection has no request."""
         self._idle[connection] = None
 
     def leave(self, connection: BoundedConnection) -> None:
-        """It has one, or has ended."""
+        """Record that a connection has a request or has ended."""
         self._idle.pop(connection, None)
 
 
@@ -87,12 +89,12 @@ class BoundedConnection(HttpToolsProtocol):
     def __init__(self, open_connections: OpenConnections, **options: Any) -> None:
         super().__init__(**options)
         self._open = open_connections
-        self._idle_nbytes = 0  # since a head ended, or a part of a body came
+        self._idle_nbytes = 0  # since a head ended, or a part of a body arrived
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Takes the connection, or says that there are too many."""
+        """Accept the connection, or answer that there are too many."""
         super().connection_made(transport)
         self._open.enter(self)
         if self._open.make_room(len(self.connections)):
@@ -102,7 +104,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(b"503 Service Unavailable\r\nretry-after: 1", "too many are connected")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed, by the client or by us."""
+        """Forget the connection, which the client or the server has closed."""
         self._end_head()
         self._end_write()
         self._open.end(self)
@@ -120,7 +122,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Reads on; what is too long, and no body, ends the connection."""
+        """Process data; too much that is not a body ends the connection."""
         if self.transport.is_closing():
             return
         self._idle_nbytes += len(data)
@@ -129,17 +131,17 @@ class BoundedConnection(HttpToolsProtocol):
             self.send_400_response("The head of the request is too long.")
 
     def send_400_response(self, msg: str) -> None:
-        """Ends the connection with the reason as the protocol has it, in JSON."""
+        """End the connection with the reason in JSON, as the protocol requires."""
         self._refuse(b"400 Bad Request", msg)
 
     def on_message_begin(self) -> None:
-        """The first line of a request."""
+        """Start the timer of the head with the first line of a request."""
         super().on_message_begin()
         if self._head_timer is None:
             self._begin_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head; nobody here asks for those that may follow a body."""
+        """Process a line of the head; lines after a body are ignored."""
         if self._head_timer is None:
             return
         if len(self.headers) >= _MOST_LINES:
@@ -147,7 +149,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is here: from now on the application counts."""
+        """Stop the timer of the head: from now on the application's limits apply."""
         self._end_head()
         self._idle_nbytes = 0
         if len(self.pipeline) >= _MOST_PIPELINED:
@@ -158,12 +160,12 @@ class BoundedConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Takes a part of a request's body, which does not count to what comes between requests."""
+        """Process a part of a request's body, which does not count as data between requests."""
         self._idle_nbytes = 0
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """The answer has gone; perhaps another request comes."""
+        """Record that the answer was sent; another request may follow."""
         super().on_response_complete()
         if not self.transport.is_closing() and self.cycle.response_complete:
             self._open.rest(self)
@@ -191,13 +193,7 @@ class BoundedConnection(HttpToolsProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """Leaves the process's signals alone, and answers everybody who was connected when it ends.
-
-    Args:
-        config: of it.
-        open_connections: its own.
-        listener: the socket that it is given.
-    """
+    """Server that ignores the process's signals, and answers all connected clients at its end."""
 
     def __init__(
         self, config: uvicorn.Config, open_connections: OpenConnections, listener: socket.socket
@@ -206,17 +202,17 @@ class HttpServer(uvicorn.Server):
         self._open, self._listener = open_connections, listener
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing: both protocols end by the same signals."""
+        """Return an empty context, because both protocols end by the same signals."""
         return contextlib.nullcontext()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Takes no more connections, and ends once those that there are had their answers."""
+        """Accept no more connections, and end once the existing ones have their answers."""
         self._open.is_ending = True
         waiting = self._waiting()
-        for each in self.servers:
-            each.close()
+        for item in self.servers:
+            item.close()
         self._listener.close()
-        coming = [asyncio.create_task(self._take(each)) for each in waiting]
+        coming = [asyncio.create_task(self._take(item)) for item in waiting]
         ends_s = time.monotonic() + _LAST_REQUESTS_S
         if coming:
             await asyncio.wait(coming, timeout=_LAST_REQUESTS_S)
@@ -228,20 +224,20 @@ class HttpServer(uvicorn.Server):
 
     async def _take(self, client: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError):  # it has gone, or speaks no TLS
+        with contextlib.suppress(OSError):  # it has gone, or does not speak TLS
             await loop.connect_accepted_socket(self._connection, client, ssl=self.config.ssl)
 
     def _waiting(self) -> list[socket.socket]:
-        """Who is connected to this machine, and not to this server yet: they would be reset."""
-        found: list[socket.socket] = []
+        """Return clients that are connected but not accepted yet; they would be reset."""
+        clients: list[socket.socket] = []
         self._listener.setblocking(False)
-        with contextlib.suppress(OSError):  # no more, or none that this process can have
+        with contextlib.suppress(OSError):  # no more, or none that this process may have
             while True:
-                found.append(self._listener.accept()[0])
-        return found
+                clients.append(self._listener.accept()[0])
+        return clients
 
     def _connection(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(
+        connection: asyncio.Protocol = self.config.http_protocol_class(
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        return made
+        return connection

@@ -1,4 +1,4 @@
-"""The gRPC service of the protocol: KServe's, with versions, and requests checked first."""
+"""gRPC service of the protocol: KServe's, with versions, and with requests checked first."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ortpkg.serving.protocol_tensors import DTYPES, Array, GivenTensor, TensorSp
 from ortpkg.serving.refusals import drop_tracebacks, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_event, log_fault
-from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
+from ortpkg.serving.serving_options import ListenOptions, ServingLimits
 
-#: Datatype → the field of a message that carries its values one by one, and what numbers are there.
+#: Field of a message with the single values of a datatype, and the type of numbers in it.
 _CONTENTS = {
     "BOOL": ("bool_contents", "?"),
     "INT8": ("int_contents", "<i4"),
@@ -44,71 +44,73 @@ _CONTENTS = {
 }
 
 
-#: Numbers that are copied in one call, for which all other threads wait.
+#: Numbers to copy in one call, during which other threads wait.
 _BLOCK = 10_000
-#: How long a connection without a call stays open.
+#: Time that a connection without a call stays open.
 _IDLE_MS = 300_000
-#: Answers that wait for their clients may have as many bytes as so many of the largest requests.
+#: Limit of unread answers, in multiples of the largest request.
 _LARGEST_ANSWERS = 8
-#: Of protobuf.
+#: Limit of protobuf.
 _MOST_MESSAGE_NBYTES = (1 << 31) - 1
-#: Begins each element of an answer's field of bytes: its number, and that its length follows.
+#: First bytes of each element of an answer's field of bytes: the field's number and wire type.
 _RAW_OUTPUT_KEY = bytes(
     [messages.ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number << 3 | 2]
 )
-#: What a load balancer asks, which has no token.
+#: Methods for load balancers, which have no token.
 _OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
 
 class VersionedServicer(InferenceServicer):
-    """KServe's service, with the versions that its own does not look at."""
+    """KServe's service, extended by versions."""
 
     def __init__(self, data_plane: PackageDataPlane) -> None:
         super().__init__(data_plane, None)
         self._plane = data_plane
 
     async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Whether a model answers: it does where it is known."""
+        """Report that a known model is ready."""
         del context
         await self._plane.get_model(key_of(request.name, request.version))
         return messages.ModelReadyResponse(ready=True)
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Versions, inputs and outputs of a model."""
+        """Return the versions, inputs and outputs of a model."""
         del context
-        told = await self._plane.versioned_metadata(request.name, request.version)
-        return messages.ModelMetadataResponse(**told)
+        metadata = await self._plane.versioned_metadata(request.name, request.version)
+        return messages.ModelMetadataResponse(**metadata)
 
     async def ModelInfer(self, request: Any, context: Any) -> bytes:  # noqa: N802
-        """Answer one request for inference with a message's bytes."""
+        """Answer one inference request with the bytes of a message."""
         del context
         model = self._plane.versions.find(request.model_name, request.model_version or None)
-        feeds = await off_loop(lambda: model.read_inputs(_given(request)), _slow_nbytes(request))
-        specs = model.output_specs([each.name for each in request.outputs])
+        feeds = await off_loop(
+            lambda: model.read_inputs(_request_tensors(request)), _slow_nbytes(request)
+        )
+        specs = model.output_specs([output.name for output in request.outputs])
         identifier, names = request.id, [spec.name for spec in specs]
         return await self._plane.answering.answer_written(
             model, feeds, lambda values: _answer(identifier, model, specs, values), names
         )
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Refused: versions come and go with the store."""
+        """Refuse to load a model, because versions come and go with the store."""
         del request, context
         raise NotImplementedError("clients cannot load models")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Refused, likewise."""
+        """Refuse to unload a model, because versions come and go with the store."""
         del request, context
         raise NotImplementedError("clients cannot unload models")
 
 
 class RefusingInterceptor(grpc.aio.ServerInterceptor):
-    """Says what went wrong as a status; a fault of ours goes into the log.
+    """Interceptor that answers errors with a status, and logs faults of the server.
 
     Args:
-        observer: hears the status of every call.
-        intake: reads their messages.
-        unread: counts their answers.
-        logs_requests: whether every call is logged, not only those that are refused.
+        observer: Observer of the status of every call.
+        intake: Reads the calls' messages.
+        unread: Counts their answers.
+        logs_requests: True to log every call, not only refused ones.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
         self._logs_requests = logs_requests
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """The handler of a call; it reads the message itself."""
+        """Return the handler of a call, which reads the message itself."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
@@ -133,25 +135,29 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
             answering = self._serialized(answer(messages, context), handler, context)
             return await self._answered(answering, context, path)
 
-        # Without a serializer: gRPC would keep the answer as an object beside its bytes.
+        # No serializer, because gRPC would keep the answer as an object besides its bytes.
         return grpc.stream_unary_rpc_method_handler(answer_or_refuse)
 
     async def _serialized(
         self, answering: Awaitable[Any], handler: grpc.RpcMethodHandler, context: Any
     ) -> bytes:
-        """Return the answer's bytes. Raises ServerBusyError where there is no room for them."""
+        """Return the answer's bytes.
+
+        Raises:
+            ServerBusyError: Too many bytes are waiting.
+        """
         answer = await answering
         data: bytes = answer if isinstance(answer, bytes) else handler.response_serializer(answer)
         self._unread.add(len(data), context)
         return data
 
     async def _answered(self, answering: Awaitable[bytes], context: Any, path: str) -> bytes:
-        """One call, whose status is told."""
+        """Answer one call and report its status."""
         start = time.monotonic()
         try:
             return await answering
         except grpc.aio.AbortError:
-            raise  # it is refused already
+            raise  # it was refused already
         except Exception as error:  # noqa: BLE001 - nothing may end the server
             return await self._refuse(error, context, path)
         finally:
@@ -167,7 +173,7 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
                 )
 
     async def _refuse(self, error: Exception, context: Any, path: str) -> NoReturn:
-        """Ends the call as :func:`~ortpkg.serving.refusals.refusal_of` says."""
+        """End the call with the status of :func:`~ortpkg.serving.refusals.refusal_of`."""
         refusal = refusal_of(error)
         if refusal.is_our_fault:
             log_fault("fault", error, path=path)
@@ -177,47 +183,51 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
 
 
 def _code_name(code: Any) -> str:
-    """The name of a status; a call that has none yet ends well."""
+    """Return the name of a status; "OK" for a call that has none yet."""
     return code.name if isinstance(code, grpc.StatusCode) else "OK"
 
 
 def _slow_nbytes(request: Any) -> int:
-    """Return the bytes that are read element by element; 0 for raw numbers, which are not."""
+    """Return the number of bytes that are read element by element; 0 for raw numbers."""
     is_slow = any(
         tensor.datatype == "BYTES" or tensor.HasField("contents") for tensor in request.inputs
     )
     return int(request.ByteSize()) if is_slow else 0
 
 
-def _given(request: Any) -> list[GivenTensor]:
-    """The inputs of a request, unchecked; bytes stay what they are."""
+def _request_tensors(request: Any) -> list[GivenTensor]:
+    """Return the unverified inputs of a request; bytes are not copied."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise InvalidRequestError(
             f"the request has {len(request.inputs)} inputs and {len(raw)} raw_input_contents"
         )
-    if raw and any(each.HasField("contents") for each in request.inputs):
+    if raw and any(tensor.HasField("contents") for tensor in request.inputs):
         raise InvalidRequestError("a request has raw_input_contents or contents, not both")
     return [
         GivenTensor(
-            name=each.name,
-            datatype=each.datatype,
-            shape=list(each.shape),
-            data=raw[place] if raw else _contents(each),
+            name=tensor.name,
+            datatype=tensor.datatype,
+            shape=list(tensor.shape),
+            data=raw[index] if raw else _contents(tensor),
         )
-        for place, each in enumerate(request.inputs)
+        for index, tensor in enumerate(request.inputs)
     ]
 
 
 def _contents(tensor: Any) -> memoryview | list[Any]:
-    """Numbers as their bytes: as a list they take many times as much."""
+    """Return numbers as bytes, which need much less memory than a list."""
     field, numbers = _CONTENTS.get(tensor.datatype.upper(), (None, ""))
     if field is None:
         raise InvalidRequestError(
             f"input {quoted(tensor.name)} of datatype {quoted(tensor.datatype)} needs"
             " raw_input_contents"
         )
-    others = [each.name for each, _ in tensor.contents.ListFields() if each.name != field]
+    others = [
+        descriptor.name
+        for descriptor, _ in tensor.contents.ListFields()
+        if descriptor.name != field
+    ]
     if others:
         raise InvalidRequestError(
             f"input {quoted(tensor.name)} of datatype {tensor.datatype} has its values in"
@@ -241,9 +251,12 @@ def _contents(tensor: Any) -> memoryview | list[Any]:
 def _answer(
     identifier: str, model: ServedModel, specs: Sequence[TensorSpec], values: Mapping[str, Array]
 ) -> bytes:
-    """Return the bytes of a ModelInferResponse, which copies outputs once; protobuf takes three.
+    """Return the bytes of a ModelInferResponse.
 
-    Raises InvalidRequestError for more than a message can have.
+    Outputs are copied once; protobuf would copy them three times.
+
+    Raises:
+        InvalidRequestError: The outputs are more than a message can have.
     """
     head = messages.ModelInferResponse(
         id=identifier,
@@ -302,7 +315,7 @@ def _refusing(error: UnauthorizedError) -> grpc.RpcMethodHandler:
     return grpc.stream_unary_rpc_method_handler(refuse)
 
 
-def add_port(server: grpc.aio.Server, address: str, place: ListeningPlace) -> int:
+def add_port(server: grpc.aio.Server, address: str, place: ListenOptions) -> int:
     """Has the server listen there; the port. Raises RuntimeError or OSError where it cannot."""
     if place.certificate is None or place.private_key is None:
         return int(server.add_insecure_port(address))

@@ -1,4 +1,4 @@
-"""The HTTP endpoints of the protocol: KServe's, with versions, and bodies checked first."""
+"""HTTP endpoints of the protocol: KServe's, with versions, and with bodies checked first."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ _VERSION = "/versions/{model_version}"
 
 
 class VersionedEndpoints(V2Endpoints):
-    """KServe's endpoints, with the versions that its own refuse."""
+    """KServe's endpoints, extended by versions."""
 
     def __init__(self, data_plane: PackageDataPlane) -> None:
         super().__init__(data_plane)
         self._data_plane = data_plane
-        # KServe's own reading makes a Python object of each element of a binary tensor, and its
-        # model class keeps a second set of metrics: together more than a small model's run.
+        # KServe itself makes a Python object of each element of a binary tensor, and its model
+        # class keeps a second set of metrics. Together they cost more than a small model's run.
         answering = ProtocolEndpoints(data_plane.versions, data_plane.answering)
         self.answer = answering.infer
         self.generate = answering.generate
         self.generate_stream = answering.generate_stream
 
     async def ready(self) -> ServerReadyResponse:
-        """Whether every model has had its first run. NotServingError where not."""
+        """Report that every model has had its first run.
+
+        Raises:
+            NotServingError: A model has not.
+        """
         if not await self._data_plane.ready():
             raise NotServingError("the server is not ready", retry_after_s=_RETRY_AFTER_S)
         return ServerReadyResponse(ready=True)
@@ -45,27 +49,27 @@ class VersionedEndpoints(V2Endpoints):
     async def model_metadata(
         self, model_name: str, model_version: str | None = None
     ) -> ModelMetadataResponse:
-        """Versions, inputs and outputs of a model."""
-        told = await self._data_plane.versioned_metadata(model_name, model_version)
-        return ModelMetadataResponse.model_validate(told)
+        """Return the versions, inputs and outputs of a model."""
+        metadata = await self._data_plane.versioned_metadata(model_name, model_version)
+        return ModelMetadataResponse.model_validate(metadata)
 
     async def model_ready(
         self, model_name: str, model_version: str | None = None
     ) -> ModelReadyResponse:
-        """Whether a model answers: it does where it is known."""
+        """Report that a known model is ready."""
         await self._data_plane.get_model(key_of(model_name, model_version))
         return ModelReadyResponse(name=model_name, ready=True)
 
 
 def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver) -> FastAPI:
-    """The endpoints as an application, ``/metrics`` with what ``observer`` has heard."""
+    """Return an application with the endpoints, and ``/metrics`` with the observer's counts."""
     app = FastAPI(
         title="ortpkg",
-        # The pages that describe an API load scripts from elsewhere.
+        # The pages that document the API would load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        # What newer ones tell OpenTelemetry; others do not look at it.
+        # Read only by newer versions: no data for OpenTelemetry.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     endpoints = VersionedEndpoints(data_plane)
@@ -74,7 +78,7 @@ def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver)
         page, media_type = observer.page()
         return Response(page, media_type=media_type)
 
-    # Routes are looked at in their order, and each takes its time: first what is asked most.
+    # Routes are tried in order, so the most frequent come first.
     for verb, answer in (
         ("/infer", endpoints.answer),
         ("/generate", endpoints.generate),

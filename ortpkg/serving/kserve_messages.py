@@ -1,7 +1,7 @@
-"""Messages of gRPC: each comes in its time, and together they take no more memory than they may.
+"""Reading of gRPC messages with limits on their time and their memory together.
 
-gRPC itself reads every message to its end before anybody is asked, and waits for it for ever. What
-is small comes at once; of the others only a few may be on their way at a time.
+gRPC itself reads every message to its end before anything can refuse it, and waits for it for ever.
+Small messages arrive at once; of the others only a few may be on their way at a time.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from ortpkg.quantities import time_limit_text
 from ortpkg.serving.message_size import verify_message_size
 from ortpkg.serving.serving_options import ServingLimits
 
-#: A message that has not come by then is one of few.
+#: Time after which a message counts as slow, in seconds.
 _AT_ONCE_S = 0.25
-#: How many of the largest messages may be on their way, and as many again be answered.
+#: Most slow messages on their way, and limit of held messages in multiples of the largest.
 _LARGEST_MESSAGES = 8
-#: Most messages that are watched for that moment at once, and their bytes together; the others
-#: wait. ``_LARGEST_MESSAGES`` of them are watched whatever their size.
+#: Most new messages at a time, and their bytes together; further ones wait. ``_LARGEST_MESSAGES``
+#: of any size are always allowed.
 _MOST_AT_ONCE, _AT_ONCE_NBYTES = 32, 128 << 20
 _RETRY_AFTER_S = 1.0
 
 
 class Intake:
-    """Takes the messages of a server.
+    """Reader of a server's messages.
 
-    ``limits``: of each.
+    Args:
+        limits: Limits of each message.
     """
 
     def __init__(self, limits: ServingLimits) -> None:
         at_once = min(
             _MOST_AT_ONCE, max(_LARGEST_MESSAGES, _AT_ONCE_NBYTES // limits.request_nbytes)
         )
-        self._places = _Places(at_once, limits.timeout_s)
+        self._slots = _Slots(at_once, limits.timeout_s)
         self._most_nbytes = _LARGEST_MESSAGES * limits.request_nbytes
         self._message_nbytes = limits.request_nbytes
         self._nbytes = 0
@@ -47,11 +48,7 @@ class Intake:
     def reading(
         self, handler: grpc.RpcMethodHandler, *, is_inference: bool
     ) -> Callable[[Any, Any], Awaitable[Any]]:
-        """What reads a call's one message within the limits, and answers it by ``handler``.
-
-        It raises ServerBusyError, LimitExceededError and RequestTooLargeError, and
-        InvalidRequestError for what is no message.
-        """
+        """Return a function that reads a call's one message within the limits, for ``handler``."""
 
         async def answer(_messages: Any, context: Any) -> Any:
             with self._held(await self._read(context)) as message:
@@ -65,8 +62,8 @@ class Intake:
         return answer
 
     async def _read(self, context: Any) -> bytes:
-        await self._places.at_once.acquire()
-        arrival = _Arrival(self._places)
+        await self._slots.at_once.acquire()
+        arrival = _Arrival(self._slots)
         try:
             async with arrival.limit:
                 message: Any = await context.read()
@@ -93,13 +90,13 @@ class Intake:
             self._nbytes -= len(message)
 
 
-class _Places:
-    """Of messages that are on their way.
+class _Slots:
+    """Slots for messages that are on their way.
 
     Attributes:
-        at_once: for a moment each.
-        slow: how many take longer now.
-        body_s: how long these may.
+        at_once: Slots for new messages.
+        slow: Number of slow messages now.
+        body_s: Time limit of slow messages, in seconds.
     """
 
     def __init__(self, at_once: int, body_s: float) -> None:
@@ -109,32 +106,33 @@ class _Places:
 
 
 class _Arrival:
-    """A message on its way, that has a place among those that come at once.
+    """Message on its way, with a slot for new messages at first.
 
-    It is read by the task of its call: one for it alone costs as much as a small model's run.
+    It is read by the task of its call, because a task of its own costs as much as a small model's
+    run.
 
     Attributes:
-        limit: around the reading; it ends where that may not go on.
-        refusal: why.
+        limit: Timeout around the reading.
+        refusal: Reason if it is ended early.
     """
 
-    def __init__(self, places: _Places) -> None:
-        self._places = places
+    def __init__(self, slots: _Slots) -> None:
+        self._slots = slots
         self._is_slow = False
         self.limit = asyncio.timeout(None)
         self.refusal: OrtpkgError | None = None
         self._alarm = asyncio.get_running_loop().call_later(_AT_ONCE_S, self._become_slow)
 
     def end(self) -> None:
-        """Gives its place back."""
+        """Release its slot."""
         self._alarm.cancel()
         if self._is_slow:
-            self._places.slow -= 1
+            self._slots.slow -= 1
         else:
-            self._places.at_once.release()
+            self._slots.at_once.release()
 
     def _become_slow(self) -> None:
-        if self._places.slow >= _LARGEST_MESSAGES:
+        if self._slots.slow >= _LARGEST_MESSAGES:
             self._refuse(
                 ServerBusyError(
                     f"{_LARGEST_MESSAGES} large messages are on their way already, and no more may"
@@ -143,10 +141,10 @@ class _Arrival:
                 )
             )
             return
-        self._places.at_once.release()
-        self._places.slow += 1
+        self._slots.at_once.release()
+        self._slots.slow += 1
         self._is_slow = True
-        body_s = self._places.body_s
+        body_s = self._slots.body_s
         late = LimitExceededError(
             f"the request did not come within {time_limit_text(body_s)}", limit="body"
         )

@@ -1,4 +1,4 @@
-"""Metrics of a server in the format of Prometheus, by the client library that KServe brings."""
+"""Metrics of a server in the format of Prometheus, with the client library that KServe requires."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from ortpkg.serving.served_metrics import (
 
 
 class PrometheusObserver(CountingObserver):
-    """Keeps count, and tells.
+    """Observer that keeps counts for Prometheus.
 
-    ``open_requests``: how many run or wait at this moment.
+    Args:
+        open_requests: Returns the number of requests that run or wait now.
     """
 
     def __init__(self, open_requests: Callable[[], int]) -> None:
@@ -37,10 +38,14 @@ class PrometheusObserver(CountingObserver):
         PlatformCollector(registry=registry)
         self._registry = registry
         self._histograms = {
-            each: Histogram(
-                each.name, each.description, each.labels, buckets=each.buckets, registry=registry
+            metric: Histogram(
+                metric.name,
+                metric.description,
+                metric.labels,
+                buckets=metric.buckets,
+                registry=registry,
             )
-            for each in HISTOGRAMS
+            for metric in HISTOGRAMS
         }
         self._responses = Counter(
             RESPONSES.name, RESPONSES.description, RESPONSES.labels, registry=registry
@@ -57,5 +62,5 @@ class PrometheusObserver(CountingObserver):
         return observe
 
     def page(self) -> tuple[bytes, str]:
-        """What Prometheus reads, and its content type."""
+        """Return the page for Prometheus and its content type."""
         return generate_latest(self._registry), CONTENT_TYPE_LATEST

@@ -1,4 +1,4 @@
-"""KServe's model class over a package, for what KServe tells of models."""
+"""KServe's model class for a package, for KServe's metadata of models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ortpkg.serving.served_model import ServedModel
 
 
 class PackageModel(Model):
-    """A served model in KServe's repository.
+    """Served model in KServe's repository.
 
-    Requests for inference do not pass through it: both protocols ask
-    :class:`~ortpkg.serving.answering.Answering` directly. KServe's own values and metrics on that
-    way cost more than a small model's run.
+    Inference requests do not pass through it: both protocols call
+    :class:`~ortpkg.serving.answering.Answering` directly, because KServe's values and metrics cost
+    more than a small model's run.
 
-    ``served``: what answers.
+    Args:
+        served: Model that answers.
     """
 
     def __init__(self, served: ServedModel) -> None:
@@ -26,13 +27,13 @@ class PackageModel(Model):
         self.ready = True
 
     def get_input_types(self) -> list[dict[str, Any]]:
-        """Name, type and shape of each input, as the protocol's metadata has them."""
-        return [_told(each) for each in self.served.inputs]
+        """Return name, type and shape of each input, as in the protocol's metadata."""
+        return [_tensor_metadata(spec) for spec in self.served.inputs]
 
     def get_output_types(self) -> list[dict[str, Any]]:
-        """Name, type and shape of each output, as the protocol's metadata has them."""
-        return [_told(each) for each in self.served.outputs]
+        """Return name, type and shape of each output, as in the protocol's metadata."""
+        return [_tensor_metadata(spec) for spec in self.served.outputs]
 
 
-def _told(spec: TensorSpec) -> dict[str, Any]:
+def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "datatype": spec.datatype, "shape": spec.stated_shape}

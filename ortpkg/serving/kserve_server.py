@@ -1,8 +1,8 @@
-"""A server of KServe's parts on a host and ports of our own.
+"""Server made of KServe's parts, on its own host and ports.
 
 KServe's ``ModelServer`` listens on all addresses of a machine, knows no versions and reads the
-program's command line; so its data plane, its repository, its endpoints and its gRPC service are
-put together here, on uvicorn and grpc.
+program's command line. So its data plane, repository, endpoints and gRPC service are combined here,
+on uvicorn and grpc.
 """
 
 from __future__ import annotations
@@ -26,44 +26,46 @@ from ortpkg.serving.observer import Observer
 from ortpkg.serving.quiet_kserve import load_kserve
 from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.server_log import log_event, log_warning
-from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
+from ortpkg.serving.serving_options import ListenOptions, ServingLimits
 
-#: How long an idle connection stays open.
+#: Time that an idle connection stays open, in seconds.
 _KEEP_ALIVE_S = 65
 _GRPC_GRACE_S = 1.0
 _BACKLOG = 2048
-#: That are open besides connections: modules' libraries, models, caches.
+#: Open files besides connections: libraries, models, caches.
 _OTHER_FILES = 1024
 
 
 def serve(
     load: Callable[[Observer], None],
-    place: ListeningPlace,
+    listen: ListenOptions,
     limits: ServingLimits,
     versions: ServedVersions,
     on_ready: Callable[[str, str], None],
     *,
     logs_requests: bool = False,
 ) -> bool:
-    """Serves until the process is told to end (SIGTERM, SIGINT), then finishes what runs.
+    """Serve until the process is told to end (SIGTERM, SIGINT), then finish running requests.
 
     Args:
-        load: adds the models to ``versions``; meanwhile the server lives, and is not ready. It gets
-            what hears of them.
-        place: where it listens.
-        limits: what requests may take.
-        versions: the models.
-        on_ready: told where it listens, the URL of HTTP and host:port of gRPC, when every model is
-            there.
-        logs_requests: log every request, not only those that are refused.
+        load: Adds the models to ``versions``; meanwhile the server is alive and not ready. It gets
+            the observer of the models.
+        listen: Address and ports.
+        limits: Limits of requests.
+        versions: The models.
+        on_ready: Called with the URL of HTTP and host:port of gRPC when every model is loaded.
+        logs_requests: True to log every request, not only refused ones.
 
-    Returns whether what ran then ended in time; else threads go on.
+    Returns:
+        True if all running requests ended in time; otherwise threads continue.
 
-    Raises UsageError where KServe is missing or the server cannot listen there, CancelledError
-    where the process is told to end before the models are there, and what ``load`` raises.
+    Raises:
+        UsageError: KServe is missing, or the server cannot listen there.
+        CancelledError: The process is told to end before the models are loaded.
+        Exception: Any error of ``load``.
     """
     load_kserve()
-    server = _Server(place, limits, versions, logs_requests=logs_requests)
+    server = _Server(listen, limits, versions, logs_requests=logs_requests)
     with asyncio.Runner(loop_factory=server.loop_factory) as runner:
         return runner.run(server.serve(load, on_ready))
 
@@ -71,7 +73,7 @@ def serve(
 class _Server:
     def __init__(
         self,
-        place: ListeningPlace,
+        listen: ListenOptions,
         limits: ServingLimits,
         versions: ServedVersions,
         *,
@@ -88,7 +90,7 @@ class _Server:
         from ortpkg.serving.kserve_metrics import PrometheusObserver
         from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
 
-        self._place, self._limits, self._versions = place, limits, versions
+        self._listen, self._limits, self._versions = listen, limits, versions
         self._logs_requests = logs_requests
         self._answering = Answering(limits)
         self._observer = PrometheusObserver(lambda: self._answering.open_requests)
@@ -98,7 +100,7 @@ class _Server:
         application = GuardedApplication(
             make_application(self._plane, self._observer),
             limits,
-            token=place.token,
+            token=listen.token,
             logs_requests=logs_requests,
             on_response=partial(self._observer.responded, "http"),
             unsent_nbytes=lambda: connections.unsent_nbytes,
@@ -113,21 +115,21 @@ class _Server:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(limits.drain_s)),
             http=partial(BoundedConnection, connections),
-            ssl_certfile=place.certificate,
-            ssl_keyfile=place.private_key,
-            ssl_keyfile_password="",  # or OpenSSL asks for one at the terminal
+            ssl_certfile=listen.certificate,
+            ssl_keyfile=listen.private_key,
+            ssl_keyfile_password="",  # otherwise OpenSSL asks for one at the terminal
         )
         self._http_server = partial(HttpServer, self._config, connections)
         self.loop_factory = self._config.get_loop_factory()
-        with _told_as_usage("the certificate or its key cannot be used"):
+        with _as_usage_error("the certificate or its key cannot be used"):
             self._config.load()
 
     async def serve(
         self, load: Callable[[Observer], None], on_ready: Callable[[str, str], None]
     ) -> bool:
-        """Listens, has the models loaded, and answers requests until the process is to end."""
+        """Listen, have the models loaded, and answer requests until the process is to end."""
         _allow_files(self._limits.connections)
-        with _bound(self._place) as listener, _Stop() as stop:
+        with _bound(self._listen) as listener, _Stop() as stop:
             http = self._http_server(listener)
             grpc_server, grpc_port = await self._start_grpc()
             serving = asyncio.create_task(http.serve([listener]))
@@ -148,7 +150,7 @@ class _Server:
                 await grpc_server.stop(_GRPC_GRACE_S)
 
     async def _drain(self, stop: _Stop) -> bool:
-        """Waits for what runs; not after a second word that the process is to end."""
+        """Wait for running requests, unless the process is told to end a second time."""
         hurried = asyncio.create_task(stop.wait(2))
         drained = asyncio.create_task(self._answering.drain())
         await asyncio.wait({hurried, drained}, return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +160,7 @@ class _Server:
         return await drained
 
     async def _load(self, load: Callable[[], None], stop: _Stop) -> None:
-        """Loads on a thread of its own, which an end of the process does not wait for."""
+        """Load on a separate thread, for which an end of the process does not wait."""
         loop = asyncio.get_running_loop()
         loaded: asyncio.Future[None] = loop.create_future()
 
@@ -174,9 +176,9 @@ class _Server:
             failure: BaseException | None = None
             try:
                 load()
-            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            except BaseException as error:  # noqa: BLE001 - raised by who waits for it
                 failure = error
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits
                 loop.call_soon_threadsafe(tell, failure)
 
         threading.Thread(target=work, name="ortpkg-serving-load", daemon=True).start()
@@ -192,12 +194,12 @@ class _Server:
         from ortpkg.serving.kserve_grpc import add_port, make_grpc_server  # as uvicorn above
 
         server = make_grpc_server(
-            self._plane, self._limits, self._place.token, logs_requests=self._logs_requests
+            self._plane, self._limits, self._listen.token, logs_requests=self._logs_requests
         )
-        address = _joined(self._place.host, self._place.grpc_port)
+        address = _joined(self._listen.host, self._listen.grpc_port)
         try:
-            port = add_port(server, address, self._place)
-        except RuntimeError as error:  # grpc does not say more
+            port = add_port(server, address, self._listen)
+        except RuntimeError as error:  # grpc gives no more details
             raise UsageError(
                 f"cannot listen on {quoted(address)}: the port is taken, or the address is not one"
                 " of this machine"
@@ -207,23 +209,23 @@ class _Server:
 
     def _addresses(self, listener: socket.socket, grpc_port: int) -> tuple[str, str]:
         host, port = listener.getsockname()[:2]
-        scheme = "http" if self._place.certificate is None else "https"
+        scheme = "http" if self._listen.certificate is None else "https"
         return f"{scheme}://{_joined(host, port)}", _joined(host, grpc_port)
 
 
 class _Stop:
-    """Hears that the process is to end; while this lasts, it ends by nothing else."""
+    """Receiver of the signals that end the process, which do nothing else meanwhile."""
 
     def __init__(self) -> None:
-        self._words = 0
+        self._signal_count = 0
         self._heard = asyncio.Condition()
         self._before: dict[signal.Signals, Any] = {}
         self._notes: set[asyncio.Task[None]] = set()
 
-    async def wait(self, words: int = 1) -> None:
-        """Returns once it was told so many times."""
+    async def wait(self, count: int = 1) -> None:
+        """Wait until that many signals have arrived."""
         async with self._heard:
-            await self._heard.wait_for(lambda: self._words >= words)
+            await self._heard.wait_for(lambda: self._signal_count >= count)
 
     def __enter__(self) -> _Stop:
         loop = asyncio.get_running_loop()
@@ -231,42 +233,46 @@ class _Stop:
         def hear(_signal: int, _frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(lambda: self._notes.add(loop.create_task(self._note())))
 
-        for each in (signal.SIGINT, signal.SIGTERM):
-            self._before[each] = signal.signal(each, hear)
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            self._before[kind] = signal.signal(kind, hear)
         return self
 
     async def _note(self) -> None:
         async with self._heard:
-            self._words += 1
+            self._signal_count += 1
             self._heard.notify_all()
 
     def __exit__(self, *_raised: object) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
+        for kind, handler in self._before.items():
+            signal.signal(kind, handler)
 
 
 @contextlib.contextmanager
-def _bound(place: ListeningPlace) -> Iterator[socket.socket]:
-    """A socket that listens for HTTP. UsageError where there can be none."""
-    with _told_as_usage(f"cannot listen on {quoted(_joined(place.host, place.port))}"):
-        family = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((place.host, place.port), family=family, backlog=_BACKLOG)
+def _bound(listen: ListenOptions) -> Iterator[socket.socket]:
+    """Yield a socket that listens for HTTP.
+
+    Raises:
+        UsageError: The server cannot listen there.
+    """
+    with _as_usage_error(f"cannot listen on {quoted(_joined(listen.host, listen.port))}"):
+        family = socket.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((listen.host, listen.port), family=family, backlog=_BACKLOG)
     with listener:
         yield listener
 
 
 @contextlib.contextmanager
-def _told_as_usage(what: str) -> Iterator[None]:
+def _as_usage_error(what: str) -> Iterator[None]:
     try:
         yield
     except (socket.gaierror, ssl.SSLError) as error:
         raise UsageError(f"{what}: {unquoted(error.strerror or error)}") from error
-    except OSError as error:  # whose own text says the address once more
+    except OSError as error:  # its own text repeats the address
         raise UsageError(f"{what}: {os.strerror(error.errno or 0)}") from error
 
 
 def _allow_files(connections: int) -> None:
-    """Lets this process have as many files open as so many connections of each protocol take."""
+    """Raise the limit of open files to what that many connections of each protocol need."""
     try:
         import resource  # not on Windows
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the log says of a model that is ready."""
+"""Log entries about a model that is ready."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from ortpkg.serving.server_log import log_event, log_warning
 
 
 def log_loaded(loaded: Loaded) -> None:
-    """Logs what a model runs as and what its first run gave, and what somebody should look at."""
+    """Log what a model runs as, the result of its first run, and what somebody should look at."""
     model, first_run = loaded.model, loaded.first_run
-    for each in loaded.warnings:
-        log_warning("warning", model=model.name, version=model.version, message=each)
+    for item in loaded.warnings:
+        log_warning("warning", model=model.name, version=model.version, message=item)
     if first_run.matches is False:
         log_warning(
             "warning",
@@ -22,8 +22,8 @@ def log_loaded(loaded: Loaded) -> None:
         "loaded",
         model=model.name,
         version=model.version,
-        variants=[f"{each.component}/{each.variant}" for each in model.variants],
-        places=[f"{each.ep} ({each.backend}) {each.device}".strip() for each in model.variants],
+        variants=[f"{item.component}/{item.variant}" for item in model.variants],
+        places=[f"{item.ep} ({item.backend}) {item.device}".strip() for item in model.variants],
         first_run=first_run.on,
         matches=first_run.matches,
         duration_s=round(loaded.duration_s, 3),

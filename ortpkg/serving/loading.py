@@ -1,4 +1,4 @@
-"""From an opened package to a model that has answered its first request."""
+"""Loading of a package as a model that has answered its first request."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ from ortpkg.serving.served_model import RunningVariant, ServedModel
 from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 from ortpkg.session.options import RunOptions
 
-#: Of a package that states none.
+#: Version of a package that states none.
 _FIRST_VERSION = "1"
-#: Of what runs before a model is ready. What requests may take says nothing of it: the first run of
-#: a session takes longer than others, and samples are many.
+#: Time limit of runs before a model is ready, in seconds. Limits of requests do not apply: the
+#: first run of a session takes longer than others, and there may be many samples.
 _START_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRun:
-    """What came of a model's first run.
+    """Result of a model's first run.
 
     Attributes:
-        on: "samples" of the package, or "made-up inputs" where it has none here.
-        matches: whether the outputs are those that the package expects; None where it expects
-            nothing in particular.
-        duration_s: of all of it.
+        on: "samples" of the package, or "made-up inputs" if it has none here.
+        matches: True if the outputs are the expected ones; None if the package expects nothing.
+        duration_s: Time of the run in seconds.
     """
 
     on: str
@@ -50,14 +49,14 @@ class FirstRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A model that is ready, and how it got there.
+    """Model that is ready, and how it was loaded.
 
     Attributes:
-        model: it.
-        first_run: what it was tried with.
-        batches: how its requests are joined; None where that is not wished.
-        warnings: of the selection of its variants.
-        duration_s: from the package to the end of the first run.
+        model: The model.
+        first_run: Result of its first run.
+        batches: How its requests are joined; None if that is not requested.
+        warnings: Warnings of the selection of its variants.
+        duration_s: Time from the package to the end of the first run, in seconds.
     """
 
     model: ServedModel
@@ -68,24 +67,25 @@ class Loaded:
 
 
 def name_and_version(info: PackageInfo) -> tuple[str, str]:
-    """What clients call a package.
+    """Return the name and version of a package for clients.
 
-    An installed one has the name and the tag that it was installed by, another one those that it
-    states.
+    They are the name and tag of its installation, or else what the package states.
     """
     used = used_package(info.root)
     generation = None if used is None else used.generation
-    stated = info.version or _FIRST_VERSION
+    version = info.version or _FIRST_VERSION
     if generation is None:
-        return info.name, stated
-    return generation.name, generation.tag or stated
+        return info.name, version
+    return generation.name, generation.tag or version
 
 
 def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded:
-    """Chooses the variants of a package, makes their sessions and has them run once.
+    """Select the variants of a package, create their sessions and run them once.
 
-    Raises as :meth:`ModelPackage.create_session`; ModelError where the model's inputs or outputs
-    cannot travel; RunError where its first run fails.
+    Raises:
+        ModelError: The protocol cannot carry an input or output.
+        RunError: The first run fails.
+        OrtpkgError: See :meth:`ModelPackage.create_session`.
     """
     start = time.monotonic()
     package = ModelPackage.of(info, trust=wishes.trust)
@@ -134,7 +134,9 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
         batches=batches,
         warnings=tuple(
             dict.fromkeys(
-                warning for each in chosen.variants.values() for warning in each.selection.warnings
+                warning
+                for variant in chosen.variants.values()
+                for warning in variant.selection.warnings
             )
         ),
         duration_s=time.monotonic() - start,
@@ -149,13 +151,13 @@ def _start_options(limits: ServingLimits) -> RunOptions:
 
 
 def _running(component: str, verdict: Verdict) -> RunningVariant:
-    place = verdict.ep_device
+    ep_device = verdict.ep_device
     return RunningVariant(
         component=component,
         variant=verdict.variant.name,
-        ep="" if place is None else place.ep_name,
-        backend="" if place is None else place.backend,
-        device="" if place is None or place.device is None else str(place.device.type),
+        ep="" if ep_device is None else ep_device.ep_name,
+        backend="" if ep_device is None else ep_device.backend,
+        device="" if ep_device is None or ep_device.device is None else str(ep_device.device.type),
     )
 
 
@@ -163,14 +165,14 @@ def _samples(
     package: ModelPackage, component: str | None, wishes: LoadWishes
 ) -> tuple[SampleSet, ...]:
     is_only = len(package.component_models) == 1
-    own = tuple(
-        each
-        for each in read_samples(package.info)
-        if each.component == component or (each.component is None and is_only)
+    samples = tuple(
+        sample_set
+        for sample_set in read_samples(package.info)
+        if sample_set.component == component or (sample_set.component is None and is_only)
     )
-    if own and wishes.verify:
-        package.verify_samples(own)
-    return own
+    if samples and wishes.verify:
+        package.verify_samples(samples)
+    return samples
 
 
 def _first_run(
@@ -213,15 +215,15 @@ def _run_samples(
     judged = [
         run_samples(
             model.session,
-            each,
+            item,
             variant=variant,
             precision=precision,
             run_options=_start_options(limits),
         ).matches
-        for each in samples
+        for item in samples
     ]
-    known = [each for each in judged if each is not None]
-    return all(known) if known else None
+    known_results = [item for item in judged if item is not None]
+    return all(known_results) if known_results else None
 
 
 def _run_made_up(model: ServedModel, info: PackageInfo, limits: ServingLimits) -> None:

@@ -1,8 +1,7 @@
-"""What a message of gRPC takes in memory once it is read, counted in its bytes before it is.
+"""Memory that a gRPC message needs once it is parsed, estimated from its bytes before that.
 
-Two bytes of a message can be an empty tensor, which takes ninety when it is read; a byte of packed
-numbers takes eight. A message that is as large as it may be would take fifty times that.
-
+Two bytes of a message can be an empty tensor, which needs ninety when parsed; a byte of packed
+numbers needs eight. So a message of the largest size could need fifty times as much.
 https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -15,13 +14,14 @@ import numpy as np
 from ortpkg.errors import InvalidRequestError, RequestTooLargeError
 from ortpkg.quantities import nbytes_text
 
-#: Fields of all messages in one, elements of BYTES tensors among them: each takes about 100 bytes.
+#: Most fields of all nested messages, including elements of BYTES tensors; each needs about 100
+#: bytes.
 MOST_FIELDS = 1 << 17
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 
-#: Number of a field → what its bytes hold: a message, or the size that each of their varints has
-#: when it is read. What is not here is kept as it comes.
+#: Content of each field by its number: a message, or the parsed size of each of its varints. Other
+#: fields are kept as they are.
 _Known = Mapping[int, "_Known | int"]
 _PARAMETER: _Known = {2: {}}
 _CONTENTS: _Known = {1: 1, 2: 4, 3: 8, 4: 4, 5: 8}
@@ -31,14 +31,19 @@ _REQUEST: _Known = {4: _PARAMETER, 5: _TENSOR, 6: _OUTPUT}
 
 
 def verify_message_size(message: bytes, most_nbytes: int, *, is_inference: bool) -> None:
-    """That a request takes no more than ``most_nbytes`` and what its fields take.
+    """Check that a request needs at most ``most_nbytes`` besides the memory of its fields.
 
-    ``is_inference``: it is a ModelInferRequest; others carry names.
+    Args:
+        message: Bytes of the message.
+        most_nbytes: The limit.
+        is_inference: True for a ModelInferRequest; others carry names.
 
-    Raises RequestTooLargeError where it takes more, InvalidRequestError for what is no message.
+    Raises:
+        RequestTooLargeError: It needs more.
+        InvalidRequestError: It is not a valid message.
     """
     if len(message) <= min(MOST_FIELDS, most_nbytes // 8):
-        return  # whatever is in it
+        return  # small enough, whatever it contains
     if not is_inference:
         raise RequestTooLargeError(
             f"the request has {len(message)} bytes and no tensors", limit_nbytes=MOST_FIELDS
@@ -47,16 +52,16 @@ def verify_message_size(message: bytes, most_nbytes: int, *, is_inference: bool)
 
 
 class _Count:
-    """What was found so far."""
+    """Sizes found so far."""
 
     def __init__(self, message: bytes, most_nbytes: int) -> None:
         self._message, self._most_nbytes = message, most_nbytes
         self._fields = self._nbytes = 0
 
-    def add(self, start: int, end: int, known: _Known) -> None:
-        """Counts what is between two places, which is a message."""
-        place = start
-        while place < end:
+    def add(self, start: int, end: int, fields: _Known) -> None:
+        """Count a message between two offsets."""
+        offset = start
+        while offset < end:
             self._fields += 1
             if self._fields > MOST_FIELDS:
                 raise RequestTooLargeError(
@@ -64,20 +69,20 @@ class _Count:
                     " tensor in one",
                     limit_nbytes=self._most_nbytes,
                 )
-            key, place = self._varint(place, end)
+            key, offset = self._varint(offset, end)
             kind = key & 7
             if kind == _LENGTH_DELIMITED:
-                length, place = self._varint(place, end)
-                if length > end - place:
+                length, offset = self._varint(offset, end)
+                if length > end - offset:
                     raise _no_message()
-                self._add_held(place, place + length, known.get(key >> 3))
-                place += length
+                self._add_held(offset, offset + length, fields.get(key >> 3))
+                offset += length
             elif kind == _VARINT:
-                _, place = self._varint(place, end)
+                _, offset = self._varint(offset, end)
             elif kind in (_FIXED32, _FIXED64):
-                place += 4 if kind == _FIXED32 else 8
+                offset += 4 if kind == _FIXED32 else 8
             else:
-                raise _no_message()  # groups, which the protocol has not
+                raise _no_message()  # groups, which the protocol does not have
 
     def _add_held(self, start: int, end: int, held: _Known | int | None) -> None:
         if isinstance(held, int):
@@ -92,11 +97,11 @@ class _Count:
         elif held is not None:
             self.add(start, end, held)
 
-    def _varint(self, place: int, end: int) -> tuple[int, int]:
-        """The number that is there, and the place after it."""
+    def _varint(self, offset: int, end: int) -> tuple[int, int]:
+        """Return the number at an offset, and the offset after it."""
         value = shift = 0
         message = self._message
-        for at in range(place, min(end, place + _LONGEST_VARINT)):
+        for at in range(offset, min(end, offset + _LONGEST_VARINT)):
             byte = message[at]
             value |= (byte & 127) << shift
             if byte < 128:

@@ -1,4 +1,4 @@
-"""What a server tells of its work while it works; metrics are made of it."""
+"""Observer interface of a server's work, on which metrics are based."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from ortpkg.serving.served_model import ServedModel
 
 
 class Observer:
-    """Hears of models, requests and runs, on several threads; this one does nothing with it.
+    """Observer of models, requests and runs, called on several threads; this one does nothing.
 
     Durations are in seconds.
     """
 
     def loaded(self, model: ServedModel) -> Callable[[str, float], None]:
-        """A model is going to answer; what is returned hears a component and how long it ran."""
+        """Record that a model will answer.
+
+        Return a function to call with each component and its run time.
+        """
         del model
         return lambda _component, _duration_s: None
 
     def began(self, model: ServedModel, waited_s: float) -> None:
-        """A request of its own begins to run."""
+        """Record that a single request starts to run."""
 
     def joined(self, model: ServedModel, rows: int, waited_s: list[float]) -> None:
-        """Requests begin to run together; how long each waited."""
+        """Record that requests start to run together, and how long each waited."""
 
     def answered(self, model: ServedModel, duration_s: float) -> None:
-        """A request has its outputs, so long after it was read."""
+        """Record that a request has its outputs, and the time since it was read."""
 
     def responded(self, protocol: str, status: str) -> None:
-        """A client got a response, "http" with its status, or "grpc" with the name of its code."""
+        """Record a response: "http" with its status, or "grpc" with the name of its code."""

@@ -1,7 +1,7 @@
-"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors in binary after it.
+"""HTTP bodies of the Open Inference Protocol: JSON, followed by tensors in binary form.
 
-The binary form is that of Triton's extension "binary_tensor_data": the header
-``Inference-Header-Content-Length`` says where the JSON ends, and each tensor how many bytes it has.
+The binary form is Triton's extension "binary_tensor_data": the header
+``Inference-Header-Content-Length`` says where the JSON ends, and each tensor states its size.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ortpkg.serving.protocol_tensors import (
 )
 
 JSON_LENGTH_HEADER = "inference-header-content-length"
-#: Of a request's JSON, and values of an answer's. Libraries read and write JSON in one call, which
-#: takes some 0.6 s for as much on a busy machine; meanwhile nobody else is answered.
+#: Most values in the JSON of a request or an answer. Libraries read and write JSON in one call,
+#: during which nobody else is answered: some 0.6 s for this number on a busy machine.
 MOST_JSON_VALUES = 1 << 22
-#: A list, an object or a member of one takes as long as so many plain values.
+#: Number of plain values that take as long as a list, an object or a member.
 _NESTED_VALUES = 16
 _BLOCK_NBYTES = 1 << 20
 _SIZE = "binary_data_size"
@@ -42,7 +42,7 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedOutput:
-    """An output that a request names; ``is_binary``: in the binary form, None: as all others."""
+    """Output that a request names; ``is_binary`` is None if it does not choose a form."""
 
     name: str
     is_binary: bool | None = None
@@ -50,13 +50,13 @@ class RequestedOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceBody:
-    """A request as its client wrote it.
+    """Request as its client wrote it.
 
     Attributes:
-        id: the client's own; "" where it gave none.
-        inputs: unchecked.
-        outputs: those that are asked for; none: all.
-        is_binary: whether outputs that say nothing themselves are in the binary form.
+        id: The client's id, or "".
+        inputs: Unverified inputs.
+        outputs: Requested outputs; none for all.
+        is_binary: True if outputs that do not choose a form are binary.
     """
 
     id: str = ""
@@ -66,22 +66,22 @@ class InferenceBody:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """The outputs that are asked for; none: all."""
-        return tuple(each.name for each in self.outputs)
+        """Names of the requested outputs; none for all."""
+        return tuple(output.name for output in self.outputs)
 
     def is_binary_output(self, name: str) -> bool:
-        """Whether that output is to be in the binary form."""
-        stated = next((each.is_binary for each in self.outputs if each.name == name), None)
-        return self.is_binary if stated is None else stated
+        """Return True if that output is to be in binary form."""
+        choice = next((output.is_binary for output in self.outputs if output.name == name), None)
+        return self.is_binary if choice is None else choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseBody:
-    """An answer: JSON with arrays in it, and what follows it in binary.
+    """Answer: JSON with arrays in it, and the binary tensors after it.
 
     Attributes:
-        head: the JSON object; values of tensors are arrays of one dimension.
-        tails: the binary tensors in order.
+        head: The JSON object; values of tensors are arrays of one dimension.
+        tails: The binary tensors in order.
     """
 
     head: dict[str, Any]
@@ -91,15 +91,16 @@ class ResponseBody:
 def read_body(
     body: bytes, json_length: str | None, read_json: Callable[[bytes | memoryview], Any]
 ) -> InferenceBody:
-    """A request's body.
+    """Parse a request's body.
 
     Args:
-        body: all of it.
-        json_length: the header that says where its JSON ends; None: all of it is JSON.
-        read_json: raises ValueError for what is none.
+        body: The whole body.
+        json_length: Header with the length of the JSON; None if all of it is JSON.
+        read_json: JSON parser, which raises ValueError.
 
-    Raises InvalidRequestError, which says where, for what is not as the protocol has it, and
-    RequestTooLargeError for more than MOST_JSON_VALUES.
+    Raises:
+        InvalidRequestError: The body breaks the protocol; the message says where.
+        RequestTooLargeError: There are more than MOST_JSON_VALUES values.
     """
     end = _json_end(json_length, len(body))
     view = memoryview(body)
@@ -107,8 +108,8 @@ def read_body(
     parameters = _object(document.get("parameters") or {}, "parameters")
     tails = _Tails(view[end:])
     inputs = tuple(
-        _input(each, f"inputs[{place}]", tails)
-        for place, each in enumerate(_list(document.get("inputs"), "inputs"))
+        _input(item, f"inputs[{index}]", tails)
+        for index, item in enumerate(_list(document.get("inputs"), "inputs"))
     )
     tails.check_end()
     identifier = document.get("id")
@@ -116,18 +117,20 @@ def read_body(
         id="" if identifier is None else _text(identifier, "id"),
         inputs=inputs,
         outputs=tuple(
-            _output(each, f"outputs[{place}]")
-            for place, each in enumerate(_list(document.get("outputs") or [], "outputs"))
+            _output(item, f"outputs[{index}]")
+            for index, item in enumerate(_list(document.get("outputs") or [], "outputs"))
         ),
         is_binary=_flag(parameters.get("binary_data_output", False), "binary_data_output"),
     )
 
 
 def read_document(text: _Text, read_json: Callable[[_Text], Any]) -> Any:
-    """Return the value of a JSON text; ``read_json`` raises ValueError for a wrong one.
+    """Parse a JSON text; ``read_json`` raises ValueError for a wrong one.
 
-    Raises InvalidRequestError for a text that is no JSON, and RequestTooLargeError for more than
-    MOST_JSON_VALUES values. Their separators are counted, also those inside of texts.
+    Raises:
+        InvalidRequestError: The text is not JSON.
+        RequestTooLargeError: There are more than MOST_JSON_VALUES values; separators are counted,
+            also those inside of texts.
     """
     if _counted_values(text) > MOST_JSON_VALUES:
         raise RequestTooLargeError(
@@ -142,12 +145,12 @@ def read_document(text: _Text, read_json: Callable[[_Text], Any]) -> Any:
 
 
 def _counted_values(text: bytes | memoryview) -> int:
-    """Return an upper bound of the values of a JSON text; of a short text not a close one."""
+    """Return an upper bound of the values of a JSON text, which is loose for short texts."""
     if len(text) * _NESTED_VALUES <= MOST_JSON_VALUES:
         return len(text)
     count = 0
     data = np.frombuffer(text, np.uint8)
-    for start in range(0, data.size, _BLOCK_NBYTES):  # numpy lets other threads go on
+    for start in range(0, data.size, _BLOCK_NBYTES):  # numpy lets other threads run
         block = data[start : start + _BLOCK_NBYTES]
         count += int(np.count_nonzero(block == ord(",")))
         count += _NESTED_VALUES * sum(int(np.count_nonzero(block == ord(sign))) for sign in "[{:")
@@ -161,27 +164,28 @@ def response_body(
     specs: Sequence[TensorSpec],
     values: Mapping[str, Array],
 ) -> ResponseBody:
-    """The answer to ``request``; its outputs are ``specs``.
+    """Return the answer to ``request`` with the outputs ``specs``.
 
-    Raises InvalidRequestError where JSON cannot carry an output that is to be in JSON.
+    Raises:
+        InvalidRequestError: JSON cannot carry an output that is to be in JSON.
     """
     outputs: list[dict[str, Any]] = []
     tails: list[bytes | memoryview] = []
     check_json_size(values[spec.name] for spec in specs if not request.is_binary_output(spec.name))
     for spec in specs:
         array = values[spec.name]
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": spec.name,
             "datatype": spec.datatype,
             "shape": list(array.shape),
         }
         if request.is_binary_output(spec.name):
             parts = raw_parts(array, spec.datatype)
-            told["parameters"] = {_SIZE: sum(map(len, parts))}
+            fields["parameters"] = {_SIZE: sum(map(len, parts))}
             tails += parts
         else:
-            told["data"] = _json_values(array, spec)
-        outputs.append(told)
+            fields["data"] = _json_values(array, spec)
+        outputs.append(fields)
     head: dict[str, Any] = {"model_name": model_name, "model_version": model_version}
     if request.id:
         head["id"] = request.id
@@ -189,7 +193,7 @@ def response_body(
 
 
 def check_json_size(arrays: Iterable[Array]) -> None:
-    """Raise InvalidRequestError if an answer would have more values in JSON than it may."""
+    """Raise InvalidRequestError if an answer would have too many values in JSON."""
     count = sum(array.size for array in arrays)
     if count > MOST_JSON_VALUES:
         raise InvalidRequestError(
@@ -199,7 +203,7 @@ def check_json_size(arrays: Iterable[Array]) -> None:
 
 
 def check_json_carries(array: Array, spec: TensorSpec) -> None:
-    """Raises InvalidRequestError where ``array`` has no form in JSON that everybody reads alike."""
+    """Raise InvalidRequestError if ``array`` has no form in JSON that all clients read alike."""
     if spec.datatype in BINARY_ONLY:
         raise InvalidRequestError(
             f"output {quoted(spec.name)} is {spec.datatype}, which JSON cannot carry: ask for it"
@@ -217,27 +221,27 @@ def _json_values(array: Array, spec: TensorSpec) -> Any:
     flat = np.ascontiguousarray(array).reshape(-1)
     if array.dtype.kind != "O":
         return flat
-    return [each if isinstance(each, str) else str(each) for each in flat.tolist()]
+    return [value if isinstance(value, str) else str(value) for value in flat.tolist()]
 
 
 class _Tails:
-    """The binary tensors of a request, taken off one after the other."""
+    """Binary tensors of a request, taken one after the other."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
-        self._place = 0
+        self._offset = 0
 
     def take(self, nbytes: int, where: str) -> memoryview:
-        left = len(self._view) - self._place
+        left = len(self._view) - self._offset
         if nbytes > left:
             raise InvalidRequestError(
                 f"{where}: {_SIZE} is {nbytes}, and the request has {left} bytes left"
             )
-        self._place += nbytes
-        return self._view[self._place - nbytes : self._place]
+        self._offset += nbytes
+        return self._view[self._offset - nbytes : self._offset]
 
     def check_end(self) -> None:
-        left = len(self._view) - self._place
+        left = len(self._view) - self._offset
         if left:
             raise InvalidRequestError(f"the request has {left} bytes that belong to no input")
 
@@ -253,11 +257,11 @@ def _json_end(json_length: str | None, nbytes: int) -> int:
     return int(json_length)
 
 
-def _input(each: Any, where: str, tails: _Tails) -> GivenTensor:
-    told = _object(each, where)
-    name = _text(told.get("name"), f"{where}.name")
-    parameters = _object(told.get("parameters") or {}, f"{where}.parameters")
-    data, size = told.get("data"), parameters.get(_SIZE)
+def _input(value: Any, where: str, tails: _Tails) -> GivenTensor:
+    tensor = _object(value, where)
+    name = _text(tensor.get("name"), f"{where}.name")
+    parameters = _object(tensor.get("parameters") or {}, f"{where}.parameters")
+    data, size = tensor.get("data"), parameters.get(_SIZE)
     if (data is None) is (size is None):
         raise InvalidRequestError(
             f"{where}: input {quoted(name)} needs either data or the parameter {_SIZE}"
@@ -266,21 +270,21 @@ def _input(each: Any, where: str, tails: _Tails) -> GivenTensor:
         raise InvalidRequestError(f"{where}: {_SIZE} must be a whole number from 0 on")
     return GivenTensor(
         name=name,
-        datatype=_text(told.get("datatype"), f"{where}.datatype"),
-        shape=_list(told.get("shape"), f"{where}.shape"),
+        datatype=_text(tensor.get("datatype"), f"{where}.datatype"),
+        shape=_list(tensor.get("shape"), f"{where}.shape"),
         data=_list(data, f"{where}.data") if size is None else tails.take(size, where),
     )
 
 
-def _output(each: Any, where: str) -> RequestedOutput:
-    told = _object(each, where)
-    parameters = _object(told.get("parameters") or {}, f"{where}.parameters")
+def _output(value: Any, where: str) -> RequestedOutput:
+    output = _object(value, where)
+    parameters = _object(output.get("parameters") or {}, f"{where}.parameters")
     if parameters.get("classification"):
         raise InvalidRequestError(f"{where}: classification is not supported")
-    stated = parameters.get("binary_data")
+    choice = parameters.get("binary_data")
     return RequestedOutput(
-        name=_text(told.get("name"), f"{where}.name"),
-        is_binary=None if stated is None else _flag(stated, f"{where}: binary_data"),
+        name=_text(output.get("name"), f"{where}.name"),
+        is_binary=None if choice is None else _flag(choice, f"{where}: binary_data"),
     )
 
 
@@ -309,5 +313,5 @@ def _flag(value: Any, where: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Return what JSON calls a value of this type."""
+    """Return the JSON name of a value's type."""
     return _KINDS.get(type(value), "a number")

@@ -1,8 +1,4 @@
-"""Tensors of the Open Inference Protocol: what a model takes and gives, and what a request brings.
-
-Nothing of a request's size is allocated before its sizes are known to agree with each other, with
-the model, and with the bytes that really came.
-"""
+"""Tensors of the Open Inference Protocol: those of a model, and those of a request."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
 
 Array = npt.NDArray[Any]
 
-#: Element type → the protocol's word for it. What is not here cannot travel.
+#: Name of each element type in the protocol; others are not supported.
 _DATATYPES = {
     ElementType.BOOL: "BOOL",
     ElementType.UINT8: "UINT8",
@@ -42,17 +38,17 @@ _DATATYPES = {
 DTYPES: dict[str, np.dtype[Any]] = {
     datatype: numpy_dtype(element_type) for element_type, datatype in _DATATYPES.items()
 }
-#: JSON has no form for these that everybody reads alike.
+#: JSON has no form for these that all clients read alike.
 BINARY_ONLY = frozenset({"FP16", "BF16"})
 VARIABLE = -1
-#: Texts of one request. Libraries copy all texts of a run in one call, which takes some 0.4 s for
-#: as many on a busy machine; meanwhile nobody else is answered.
+#: Most texts of one request. Libraries copy all texts of a run in one call, during which nobody
+#: else is answered: some 0.4 s for this number on a busy machine.
 MOST_TEXTS = 1 << 20
 _MOST_DIMENSIONS = 64
-#: Of an array whose sizes of 0 are taken for 1, which numpy wants to be able to count.
+#: Largest size of an array with sizes of 0 taken as 1, which numpy must be able to compute.
 _MOST_NBYTES = 1 << 62
 _MOST_SHOWN = 8
-#: Elements per call of C: during one over a whole large tensor, no other thread would run.
+#: Elements per C call, during which no other thread runs.
 _BLOCK = 10_000
 _LENGTH = struct.Struct("<I")
 _VALUE_KINDS: dict[str, frozenset[type]] = {
@@ -66,12 +62,12 @@ _VALUE_KINDS: dict[str, frozenset[type]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """An input or output in the protocol's words.
+    """Input or output in terms of the protocol.
 
     Attributes:
-        name: the model's own.
+        name: Name in the model.
         datatype: "FP32", "BYTES", ...
-        shape: a size or -1 (any) per dimension; None where not even the rank is known.
+        shape: Size or -1 (any) for each dimension; None if even the rank is unknown.
     """
 
     name: str
@@ -80,15 +76,16 @@ class TensorSpec:
 
     @property
     def stated_shape(self) -> list[int]:
-        """The shape as metadata has it: [-1] where the rank is not known."""
+        """Shape for metadata: [-1] if the rank is unknown."""
         return [VARIABLE] if self.shape is None else list(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenTensor:
-    """An input as a request brings it; nobody has checked it yet.
+    """Unverified input of a request.
 
-    ``data``: its bytes in row-major order, little-endian, or a list of its values, flat or nested.
+    ``data`` is its bytes in row-major order, little-endian, or a list of its values, flat or
+    nested.
     """
 
     name: str
@@ -98,9 +95,11 @@ class GivenTensor:
 
 
 def spec_of(declared: DeclaredValue) -> TensorSpec:
-    """What the protocol says of ``declared``.
+    """Return the protocol's description of ``declared``.
 
-    Raises ModelError for what cannot travel: sequences, maps, sparse tensors, types of few bits.
+    Raises:
+        ModelError: The protocol cannot carry it: sequences, maps, sparse tensors, types of few
+            bits.
     """
     element_type = declared_element_type(declared.type)
     if element_type not in _DATATYPES:
@@ -111,7 +110,7 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
     shape = declared.shape
     value_type = getattr(declared, "value_type", None)
     if isinstance(value_type, TensorType) and value_type.shape is None:
-        shape = None  # a NodeArg's own is empty then
+        shape = None  # in that case a NodeArg's shape is empty
     sizes = (size if isinstance(size, int) else VARIABLE for size in shape or ())
     return TensorSpec(
         name=declared.name,
@@ -123,11 +122,12 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
 def read_tensor(
     request_tensor: GivenTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS
 ) -> Array:
-    """The array that ``given`` is; that of bytes is a view of them, read-only.
+    """Return the array of a request's tensor; from bytes it is a read-only view.
 
-    Raises InvalidFeedError, which names the input, where its datatype, rank, sizes, count of
-    elements or a value is not what ``spec`` says, and RequestTooLargeError for a tensor of more
-    than ``most_texts`` texts.
+    Raises:
+        InvalidFeedError: Datatype, rank, sizes, number of elements or a value does not fit
+            ``spec``; the error names the input.
+        RequestTooLargeError: The tensor has more than ``most_texts`` texts.
     """
     if request_tensor.datatype != spec.datatype:
         raise _wrong(spec, "datatype", spec.datatype, quoted(request_tensor.datatype))
@@ -150,9 +150,9 @@ def read_tensor(
 
 
 def raw_parts(array: Array, datatype: str) -> list[bytes | memoryview]:
-    """Return an array's elements as the protocol's binary form has them, in parts to be joined.
+    """Return an array's elements in the protocol's binary form, in parts to be joined.
 
-    Numbers are views of the array, so that whoever joins them has the only copy.
+    Numbers are views of the array, so that joining makes the only copy.
     """
     if datatype != "BYTES":
         numbers = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -172,8 +172,8 @@ def _raw_texts(values: list[Any]) -> bytes:
     return b"".join(chain.from_iterable(zip(lengths, encoded, strict=True)))
 
 
-def _checked_shape(given: GivenTensor, spec: TensorSpec) -> tuple[int, ...]:
-    shape = given.shape
+def _checked_shape(tensor: GivenTensor, spec: TensorSpec) -> tuple[int, ...]:
+    shape = tensor.shape
     if len(shape) > _MOST_DIMENSIONS:
         raise _wrong(spec, "shape", f"at most {_MOST_DIMENSIONS} dimensions", f"{len(shape)}")
     if any(type(size) is not int or size < 0 for size in shape):
@@ -203,7 +203,7 @@ def _array_of_values(
         wanted = "text" if dtype.kind == "O" else f"{spec.datatype} values"
         raise _wrong(spec, "data", wanted, f"{', '.join(strange)} among them")
     if dtype.kind == "O":
-        return _array_of_texts([_text(each, spec) for each in flat], shape)
+        return _array_of_texts([_text(value, spec) for value in flat], shape)
     array = np.empty(count, dtype)
     try:
         with np.errstate(over="raise"):
@@ -215,23 +215,23 @@ def _array_of_values(
 
 
 def _flat(values: list[Any], spec: TensorSpec, shape: tuple[int, ...], count: int) -> list[Any]:
-    """The values in row-major order, whether they are nested as ``shape`` says or flat."""
+    """Return the values in row-major order, whether they are nested like ``shape`` or flat."""
     if list not in _kinds_of(values):
         if len(values) != count:
             raise _wrong(spec, "data", f"{count} values for {list(shape)}", f"{len(values)} values")
         return values
     level: list[Any] = [values]
     for axis, size in enumerate(shape):
-        if any(type(each) is not list or len(each) != size for each in level):
+        if any(type(part) is not list or len(part) != size for part in level):
             raise _wrong(
                 spec, "data", f"lists nested as {list(shape)}", f"others in dimension {axis}"
             )
         level = list(chain.from_iterable(level))
-    return level  # lists in it are values of the wrong kind
+    return level  # any lists in it are values of the wrong kind
 
 
 def _texts(data: bytes | memoryview, spec: TensorSpec, count: int) -> list[str]:
-    """The elements of BYTES data: each has its length before it."""
+    """Return the elements of BYTES data, each preceded by its length."""
     raw = bytes(data)  # slicing bytes takes a third of the time of slicing a view
     texts: list[str] = []
     offset, end = 0, len(raw)
@@ -281,7 +281,7 @@ def _kinds_of(values: list[Any]) -> set[type]:
 
 
 def _blocks(values: list[Any]) -> Iterator[tuple[int, list[Any]]]:
-    """Parts of ``values``, each with its start."""
+    """Yield parts of ``values``, each with its start."""
     for start in range(0, len(values), _BLOCK):
         yield start, values[start : start + _BLOCK]
 

@@ -1,8 +1,7 @@
-"""Loads KServe and grpc without their reading our command line, or writing lines of their own.
+"""Loads KServe and grpc without side effects on the command line and the terminal.
 
-KServe's module ``model_server`` parses ``sys.argv`` while it is imported, and ends the process
-where an option of ours looks like a wrong one of its own. Whoever imports KServe here imports this
-first.
+KServe's module ``model_server`` parses ``sys.argv`` when it is imported, and ends the process if an
+option of ours looks like a wrong one of its own. Import this module before KServe.
 """
 
 from __future__ import annotations
@@ -14,8 +13,12 @@ from ortpkg.errors import MissingExtraError
 
 
 def load_kserve() -> None:
-    """Imports KServe. MissingExtraError where it is not installed, or cannot be loaded."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is raised, and said by us
+    """Import KServe.
+
+    Raises:
+        MissingExtraError: KServe is not installed or cannot be loaded.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failures are raised, and reported by ortpkg
     words = sys.argv
     sys.argv = words[:1]
     try:

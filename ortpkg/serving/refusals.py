@@ -1,7 +1,7 @@
-"""What a client is told of an error: HTTP's status, gRPC's code, the reason.
+"""Answers to errors: HTTP status, gRPC code and reason.
 
-A fault of the client's is never a 500. Of our own faults it learns that there was one; the log says
-which.
+A fault of the client is never a 500. Of a fault of the server the client learns only that there was
+one; the log has the details.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ _UNKNOWN_FAULT = "the server failed to answer this request; its log says why"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that says why there are no outputs.
+    """Answer that says why there are no outputs.
 
     Attributes:
-        status: HTTP's.
-        grpc_code: the name of gRPC's.
-        reason: for people.
-        retry_after_s: when to try again; None: the same request would fail again.
+        status: HTTP status.
+        grpc_code: Name of the gRPC code.
+        reason: Reason for people.
+        retry_after_s: Time after which to retry, in seconds; None if the same request would fail
+            again.
     """
 
     status: int
@@ -46,20 +47,20 @@ class Refusal:
 
     @property
     def is_our_fault(self) -> bool:
-        """Whether the server's log should say where it arose."""
+        """True if the server's log should say where the error arose."""
         return self.status == 500
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of an answer over HTTP, but for those that describe its body."""
-        found = {"www-authenticate": "Bearer"} if self.status == 401 else {}
+        """Headers of an HTTP answer, without those that describe its body."""
+        fields = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after_s is not None:
-            found["retry-after"] = str(math.ceil(self.retry_after_s))
-        return found
+            fields["retry-after"] = str(math.ceil(self.retry_after_s))
+        return fields
 
 
-#: Error → HTTP's status and gRPC's code; the first that fits counts. A model that has run before
-#: and fails on this request fails because of what is in it.
+#: HTTP status and gRPC code of each error; the first match counts. If a model that has run before
+#: fails on a request, the request is the cause.
 _STATUSES: tuple[tuple[type[OrtpkgError], int, str], ...] = (
     (InvalidRequestError, 400, "INVALID_ARGUMENT"),
     (InvalidFeedError, 400, "INVALID_ARGUMENT"),
@@ -73,7 +74,8 @@ _STATUSES: tuple[tuple[type[OrtpkgError], int, str], ...] = (
 )
 
 
-#: Which limit → the same: of a run's time and memory, and of the time that a body takes to come.
+#: HTTP status and gRPC code of each limit: time and memory of a run, and time in which a body must
+#: arrive.
 _STATUS_OF_LIMIT = {
     "time": (504, "DEADLINE_EXCEEDED"),
     "memory": (413, "RESOURCE_EXHAUSTED"),
@@ -82,7 +84,7 @@ _STATUS_OF_LIMIT = {
 
 
 def refusal_of(error: BaseException) -> Refusal:
-    """What the client is told of ``error``."""
+    """Return the answer to an error."""
     if isinstance(error, LimitExceededError):
         status, grpc_code = _STATUS_OF_LIMIT[error.limit]
         return Refusal(status=status, grpc_code=grpc_code, reason=printable(error))
@@ -102,9 +104,10 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def drop_tracebacks(error: BaseException) -> None:
-    """Let go of the frames that an error and those behind it passed, which hold the request.
+    """Release the frames of an error and its causes, which hold the request.
 
-    For an error that outlives its request: gRPC keeps it in a cycle until garbage is collected.
+    It is for errors that outlive their request: gRPC keeps them in a cycle until garbage is
+    collected.
     """
     pending: list[BaseException] = [error]
     while pending:

@@ -1,9 +1,9 @@
-"""Models that follow their names in the store: what is newer is loaded beside and takes over.
+"""Renewal of models: a newer installation of their name is loaded beside them and takes over.
 
-``ortpkg upgrade``, ``install`` and ``rollback`` switch what a name means in one step. A server sees
-that, opens what the name means now, has it run the package's samples, and only then gives it the
-requests that come next; those that run stay with the model that they began with, which goes with
-the last of them. What fails its first run is told and not used, and what answered before goes on.
+``ortpkg upgrade``, ``install`` and ``rollback`` switch what a name means in one step. The server
+notices, opens the new installation, runs the package's samples on it, and only then gives it new
+requests. Running requests stay with the old model, which is closed after the last of them. If the
+first run fails, that is reported and the old model stays.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.server_log import log_fault
 from ortpkg.store.generations import Generation
 
-#: How often the store is asked what a name means; that reads one small file.
+#: Interval in which the store is asked, in seconds; that reads one small file for each name.
 POLL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewed:
-    """What came of a newer installation.
+    """Result for a newer installation.
 
     Attributes:
-        before: what answered until now, name and version.
-        installed: what the name means now.
-        loaded: what answers from now on; None where ``before`` goes on.
-        problem: why it does.
+        before: Name and version that answered until now.
+        installed: Current installation of the name.
+        loaded: Model that answers from now on; None if ``before`` stays.
+        problem: Reason why it stays.
     """
 
     before: str
@@ -45,12 +45,13 @@ class Renewed:
 
 @dataclass(slots=True)
 class _Followed:
-    """A served model.
+    """Served model that is followed.
 
     Attributes:
-        used: its package in the store.
-        served: the installation that it is of.
-        seen: the installation that its name meant when it was last looked at.
+        model: The model.
+        used: Its package in the store.
+        served: Installation that it was loaded from.
+        seen: Installation of its name at the last check.
     """
 
     model: ServedModel
@@ -60,12 +61,12 @@ class _Followed:
 
 
 class Renewal:
-    """Keeps served models on what their names in the store mean.
+    """Renewal of the served models of a server.
 
     Args:
-        versions: what is served.
-        load: opens the package in a folder and has it run once.
-        on_renewed: told what came of each newer installation.
+        versions: Served models.
+        load: Opens the package in a folder and runs it once.
+        on_renewed: Called with the result for each newer installation.
     """
 
     def __init__(
@@ -81,35 +82,37 @@ class Renewal:
         self._is_over = threading.Event()
 
     def follow(self, root: Path, model: ServedModel) -> None:
-        """Follows the name under which the package at ``root`` is installed.
+        """Follow the name under which the package at ``root`` is installed.
 
-        Nothing to do where it is not, or was named by its version: that cannot become another one.
+        A package that is not installed, or was given with its version, cannot change and is not
+        followed.
         """
         used = used_package(root)
         if used is not None and used.generation is not None and not used.is_pinned:
             self._followed.append(_Followed(model, used, used.generation, used.generation))
 
     def look(self) -> None:
-        """Asks once for each name, and loads what is new."""
-        for each in self._followed:
+        """Check each name once, and load new installations."""
+        for followed in self._followed:
             try:
-                current = each.used.store.find(each.seen.name)
+                current = followed.used.store.find(followed.seen.name)
             except OrtpkgError:
-                continue  # it was uninstalled: what answers goes on until the server ends
-            if current == each.seen:  # numbers begin anew where a name was uninstalled
+                continue  # it was uninstalled; the old model stays until the server ends
+            # compares records, since numbers start again after an uninstallation
+            if current == followed.seen:
                 continue
-            # Rolled back from one that was not served, it means what answers.
-            if not current.is_same_as(each.seen) and not current.is_same_as(each.served):
-                self._renew(each, current)
-            each.seen = current
+            # After a rollback from one that was not served, it is the served one again.
+            if not current.is_same_as(followed.seen) and not current.is_same_as(followed.served):
+                self._renew(followed, current)
+            followed.seen = current
 
     def start(self) -> None:
-        """Looks every few seconds, on a thread of its own, until :meth:`stop`."""
+        """Check every few seconds, on a separate thread, until :meth:`stop`."""
         if self._followed:
             threading.Thread(target=self._run, name="ortpkg-serving-renewal", daemon=True).start()
 
     def stop(self) -> None:
-        """Looks no more; what is being loaded is not served."""
+        """Stop checking; what is being loaded is not served."""
         self._is_over.set()
 
     def _run(self) -> None:
@@ -120,7 +123,7 @@ class Renewal:
                 log_fault("fault", error, while_doing="following names in the store")
 
     def _renew(self, followed: _Followed, current: Generation) -> None:
-        """Loads what the name means now; whether it may answer is what its first run says."""
+        """Load the new installation; it answers only if its first run succeeds."""
         before, old = followed.model, followed.used
         used: UsedPackage | None = None
         try:
@@ -129,7 +132,7 @@ class Renewal:
             loaded = self._load(used.root)
             if loaded.first_run.matches is False:
                 raise RunError("its samples do not give what the package expects")
-        except Exception as error:  # noqa: BLE001 - whatever it is, what answered before goes on
+        except Exception as error:  # noqa: BLE001 - the old model goes on
             if used is not None and used.root != old.root:
                 release_use(used.root)
             self._on_renewed(

@@ -1,4 +1,4 @@
-"""What servers count: names, labels and buckets, and which of it counts when, whoever tells it."""
+"""Metrics of servers: names, labels and buckets, and what counts when, for any exporter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from ortpkg.serving.observer import Observer
 from ortpkg.serving.served_model import RunningVariant, ServedModel
 
-#: From a small model's run to a large one's.
+#: Bounds from a small model's run to a large one's.
 _SECONDS = tuple(base * 10.0**power for power in range(-5, 2) for base in (1.0, 2.5, 5.0))
 _ROWS = tuple(float(1 << power) for power in range(13))
 _MODEL = ("model", "version")
@@ -20,10 +20,10 @@ class Metric:
     """One metric, equal to no other.
 
     Attributes:
-        name: as Prometheus has it; of a counter without ``_total``.
-        description: for people.
-        labels: names of labels.
-        buckets: of a histogram, their upper bounds.
+        name: Name for Prometheus; of a counter without ``_total``.
+        description: Description for people.
+        labels: Names of labels.
+        buckets: Upper bounds of a histogram's buckets.
     """
 
     name: str
@@ -67,7 +67,7 @@ RESPONSES = Metric(
 OPEN_REQUESTS = Metric(name="ortpkg_open_requests", description="Requests that run or wait now.")
 
 
-#: The metrics that have buckets.
+#: Metrics that have buckets.
 HISTOGRAMS = (REQUEST_SECONDS, WAIT_SECONDS, RUN_SECONDS, BATCH_ROWS, BATCH_REQUESTS)
 
 #: Adds a value to a metric with certain labels.
@@ -75,21 +75,21 @@ Record = Callable[[float], object]
 
 
 class CountingObserver(Observer):
-    """Counts what it hears in the metrics of above.
+    """Observer that counts in these metrics.
 
     Args:
-        recorder: what adds to a metric with these values of its labels. It is asked once for each
-            metric and labels, since libraries take longer to find that than to add.
+        recorder: Returns a function that adds to a metric with the given label values. It is called
+            once for each metric and labels, because libraries take longer to find them than to add.
     """
 
     def __init__(self, recorder: Callable[[Metric, tuple[str, ...]], Record]) -> None:
         self._record = cache(recorder)
 
     def loaded(self, model: ServedModel) -> Callable[[str, float], None]:
-        """See :meth:`Observer.loaded`."""
+        """Count runs; see :meth:`Observer.loaded`."""
         runs = {
-            each.component: self._record(RUN_SECONDS, _run_labels(model, each))
-            for each in model.variants
+            variant.component: self._record(RUN_SECONDS, _run_labels(model, variant))
+            for variant in model.variants
         }
 
         def ran(component: str, duration_s: float) -> None:
@@ -98,23 +98,23 @@ class CountingObserver(Observer):
         return ran
 
     def began(self, model: ServedModel, waited_s: float) -> None:
-        """See :meth:`Observer.began`."""
+        """Count a wait; see :meth:`Observer.began`."""
         self._record(WAIT_SECONDS, (model.name, model.version))(waited_s)
 
     def joined(self, model: ServedModel, rows: int, waited_s: list[float]) -> None:
-        """See :meth:`Observer.joined`."""
+        """Count a joined run; see :meth:`Observer.joined`."""
         labels = (model.name, model.version)
         self._record(BATCH_ROWS, labels)(rows)
         self._record(BATCH_REQUESTS, labels)(len(waited_s))
-        for each in waited_s:
-            self._record(WAIT_SECONDS, labels)(each)
+        for duration_s in waited_s:
+            self._record(WAIT_SECONDS, labels)(duration_s)
 
     def answered(self, model: ServedModel, duration_s: float) -> None:
-        """See :meth:`Observer.answered`."""
+        """Count an answer; see :meth:`Observer.answered`."""
         self._record(REQUEST_SECONDS, (model.name, model.version))(duration_s)
 
     def responded(self, protocol: str, status: str) -> None:
-        """See :meth:`Observer.responded`."""
+        """Count a response; see :meth:`Observer.responded`."""
         self._record(RESPONSES, (protocol, status))(1)
 
 

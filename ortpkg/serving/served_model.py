@@ -1,4 +1,4 @@
-"""One version of one package, ready to answer: what it takes and gives, and its runs."""
+"""One version of a package that is ready to answer: its inputs, outputs and runs."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from ortpkg.serving.protocol_tensors import (
 
 
 class RunnableSession(Protocol):
-    """What is needed of a session or a pipeline. Any number of threads may run it at once."""
+    """Interface of a session or pipeline that any number of threads may run at once."""
 
     def run(
         self, output_names: Any, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Any]:
-        """As :meth:`InferenceSession.run`."""
+        """Run the model; see :meth:`InferenceSession.run`."""
 
     def get_inputs(self) -> Sequence[DeclaredValue]:
-        """What must be fed, in order."""
+        """Return the inputs in order."""
 
     def get_outputs(self) -> Sequence[DeclaredValue]:
-        """What it gives, in order."""
+        """Return the outputs in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningVariant:
-    """What one component model runs as: for logs and metrics.
+    """Variant of one component model that runs, for logs and metrics.
 
     Attributes:
-        component, variant: names.
-        ep, backend, device: where; "" where any will do.
+        component, variant: Names.
+        ep, backend, device: Where it runs; "" if any will do.
     """
 
     component: str
@@ -56,18 +56,19 @@ class RunningVariant:
 
 
 class ServedModel:
-    """A package that answers requests under a name and a version.
+    """Package that answers requests under a name and a version.
 
     Args:
-        name: what clients call it.
-        version: which of several of that name.
-        session: what runs it, of one component model or of a pipeline.
-        variants: what each component model runs as.
+        name: Name for clients.
+        version: Version, one of several of that name.
+        session: Session of one component model or of a pipeline.
+        variants: Variant that each component model runs as.
 
     Attributes:
-        batch_plan: how requests are joined into one run; None: they are not.
+        batch_plan: How to join requests into one run; None to run each alone.
 
-    Raises ModelError where an input or output has no datatype in the protocol.
+    Raises:
+        ModelError: An input or output has no datatype in the protocol.
     """
 
     def __init__(
@@ -84,41 +85,44 @@ class ServedModel:
         self.variants = tuple(variants)
         self.batch_plan: BatchPlan | None = None
         self._on_component: Callable[[str, float], None] | None = None
-        self.inputs = tuple(spec_of(each) for each in session.get_inputs())
-        self.outputs = tuple(spec_of(each) for each in session.get_outputs())
+        self.inputs = tuple(spec_of(value) for value in session.get_inputs())
+        self.outputs = tuple(spec_of(value) for value in session.get_outputs())
         overridable: Sequence[DeclaredValue] = getattr(
             session, "get_overridable_initializers", tuple
         )()
-        self._inputs = {each.name: each for each in self.inputs}
-        self._takes = {**{each.name: spec_of(each) for each in overridable}, **self._inputs}
-        self._gives = {each.name: each for each in self.outputs}
+        self._inputs = {value.name: value for value in self.inputs}
+        self._takes = {**{value.name: spec_of(value) for value in overridable}, **self._inputs}
+        self._gives = {value.name: value for value in self.outputs}
 
     @property
     def title(self) -> str:
         """Name and version, for messages."""
         return f"{self.name}:{self.version}"
 
-    def read_inputs(self, given: Sequence[GivenTensor]) -> dict[str, Array]:
-        """The arrays of a request, each checked against what the model takes.
+    def read_inputs(self, tensors: Sequence[GivenTensor]) -> dict[str, Array]:
+        """Return the arrays of a request, each checked against the model's input.
 
-        Raises InvalidFeedError for a name that is unknown, missing or given twice, and as
-        :func:`~ortpkg.serving.protocol_tensors.read_tensor`, whose bound of texts holds for all
-        inputs together.
+        Raises:
+            InvalidFeedError: A name is unknown, missing or repeated, or see
+                :func:`~ortpkg.serving.protocol_tensors.read_tensor`, whose limit of texts applies
+                to all inputs together.
         """
         feeds: dict[str, Array] = {}
         texts_left = MOST_TEXTS
-        for each in given:
-            spec = self._takes.get(each.name)
+        for tensor in tensors:
+            spec = self._takes.get(tensor.name)
             if spec is None:
                 raise InvalidFeedError(
-                    f"model {quoted(self.title)} has no input {quoted(each.name)}"
-                    f"{did_you_mean(each.name, self._takes)}; it takes {_listed(self._inputs)}",
-                    name=each.name,
+                    f"model {quoted(self.title)} has no input {quoted(tensor.name)}"
+                    f"{did_you_mean(tensor.name, self._takes)}; it takes {_listed(self._inputs)}",
+                    name=tensor.name,
                     expected=_listed(self._inputs),
                 )
-            if each.name in feeds:
-                raise InvalidFeedError(f"input {quoted(each.name)} is given twice", name=each.name)
-            array = feeds[each.name] = read_tensor(each, spec, texts_left)
+            if tensor.name in feeds:
+                raise InvalidFeedError(
+                    f"input {quoted(tensor.name)} is given twice", name=tensor.name
+                )
+            array = feeds[tensor.name] = read_tensor(tensor, spec, texts_left)
             texts_left -= array.size if spec.datatype == "BYTES" else 0
         for name in self._inputs.keys() - feeds.keys():
             raise InvalidFeedError(
@@ -130,9 +134,10 @@ class ServedModel:
         return feeds
 
     def output_specs(self, names: Sequence[str]) -> tuple[TensorSpec, ...]:
-        """The outputs of those names, all where none is named.
+        """Return the outputs of those names, or all if none is named.
 
-        Raises InvalidFeedError for a name that is unknown or asked for twice.
+        Raises:
+            InvalidFeedError: A name is unknown or repeated.
         """
         for name in names:
             if name not in self._gives:
@@ -153,15 +158,16 @@ class ServedModel:
         run_options: Any = None,
         on_round: OnRound | None = None,
     ) -> dict[str, Array]:
-        """Runs the model once; output → array, those that are named, or all.
+        """Run the model once; return the named outputs, or all, as arrays by name.
 
         Args:
-            inputs: of :meth:`read_inputs`.
-            output_names: of :meth:`output_specs`.
-            run_options: as of :class:`~ortpkg.RunOptions`.
-            on_round: told what each round of a loop gives of the :attr:`gathered_outputs`.
+            inputs: Result of :meth:`read_inputs`.
+            output_names: Names from :meth:`output_specs`.
+            run_options: :class:`~ortpkg.RunOptions`.
+            on_round: Called with the :attr:`gathered_outputs` of each round of a loop.
 
-        Raises as :meth:`InferenceSession.run`.
+        Raises:
+            Exception: See :meth:`InferenceSession.run`.
         """
         names = list(output_names or self._gives)
         feed = dict(inputs)
@@ -170,11 +176,11 @@ class ServedModel:
         else:
             began_s = time.perf_counter()
             values = self.session.run(names, feed, run_options)
-            self._tell_run(time.perf_counter() - began_s)
+            self._report_run(time.perf_counter() - began_s)
         return {name: _array(name, value) for name, value in zip(names, values, strict=True)}
 
-    def tell_runs(self, on_component: Callable[[str, float], None]) -> None:
-        """Has ``on_component`` hear a component and the seconds of each of its runs from now on.
+    def report_runs(self, on_component: Callable[[str, float], None]) -> None:
+        """Call ``on_component`` with the component and the seconds of each run from now on.
 
         It is called on the threads that run.
         """
@@ -182,18 +188,18 @@ class ServedModel:
         if isinstance(self.session, PipelineSession):
             self.session.on_component = on_component
 
-    def _tell_run(self, duration_s: float) -> None:
+    def _report_run(self, duration_s: float) -> None:
         if self._on_component is not None:
-            for each in self.variants:  # it is one
-                self._on_component(each.component, duration_s)
+            for variant in self.variants:  # there is one
+                self._on_component(variant.component, duration_s)
 
     @property
     def gathered_outputs(self) -> tuple[str, ...]:
-        """The outputs of a pipeline that a loop makes, a part in each round."""
+        """Outputs of a pipeline that a loop produces, one part in each round."""
         return self.session.gathered_outputs if isinstance(self.session, PipelineSession) else ()
 
     def close(self) -> None:
-        """Gives its memory back. Nobody may run it any more."""
+        """Release the memory; nobody may run the model any more."""
         sessions: Mapping[str, Any] = getattr(self.session, "sessions", {"": self.session})
         for session in sessions.values():
             close = getattr(session, "close", None)

@@ -1,7 +1,6 @@
-"""The log of a server: one line an event on standard error, for people or as JSON.
+"""Log of a server: one line for each event on standard error, for people or as JSON.
 
-Nothing of what requests hold is in it: what is told of them is where they went, what became of
-them, how long that took and how many bytes it was.
+It contains nothing of the content of requests, only their path, result, duration and size.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _FIELDS = "ortpkg_fields"
 
 @contextmanager
 def logged(*, is_json: bool, is_quiet: bool = False) -> Iterator[None]:
-    """While this lasts, events and warnings of the libraries that serve go to standard error.
+    """Log events, and warnings of the libraries that serve, to standard error in this context.
 
-    ``is_quiet``: only what went wrong.
+    ``is_quiet`` leaves out everything but problems.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if is_json else _Lines())
@@ -40,30 +39,34 @@ def logged(*, is_json: bool, is_quiet: bool = False) -> Iterator[None]:
 
 
 def forward_events(target: logging.Logger) -> None:
-    """From now on ``target`` has the events as lines for people."""
+    """Send all events from now on to ``target``, as lines for people."""
     _LOGGER.handlers[:] = [_Forwarding(target)]
     _LOGGER.setLevel(logging.INFO)
     _LOGGER.propagate = False
 
 
 def log_event(event: str, **fields: Any) -> None:
-    """Logs what happened; ``fields`` say more of it."""
+    """Log an event with its details."""
     _log(logging.INFO, event, fields)
 
 
 def log_warning(event: str, **fields: Any) -> None:
-    """Logs what somebody should look at."""
+    """Log something that somebody should look at."""
     _log(logging.WARNING, event, fields)
 
 
 def log_fault(event: str, error: BaseException, **fields: Any) -> None:
-    """Logs a fault of ours, with the place in the code where it arose."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    where = "" if place is None else f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
-    told = f"{type(error).__name__}: {error}"
-    _log(logging.ERROR, event, {"error": told, "where": where, **fields})
+    """Log a fault of the server, with the place in the code where it arose."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    where = (
+        ""
+        if traceback is None
+        else f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+    )
+    message = f"{type(error).__name__}: {error}"
+    _log(logging.ERROR, event, {"error": message, "where": where, **fields})
 
 
 def _log(level: int, event: str, fields: dict[str, Any]) -> None:
@@ -73,25 +76,25 @@ def _log(level: int, event: str, fields: dict[str, Any]) -> None:
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """A JSON object in one line."""
-        own = getattr(record, _FIELDS, None)
-        told = {
+        """Return a JSON object on one line."""
+        fields = getattr(record, _FIELDS, None)
+        entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
-        if own is None:
-            return json.dumps({**told, "event": "log", "logger": record.name, **_message(record)})
-        return json.dumps({**told, "event": record.msg, **own}, default=str)
+        if fields is None:
+            return json.dumps({**entry, "event": "log", "logger": record.name, **_message(record)})
+        return json.dumps({**entry, "event": record.msg, **fields}, default=str)
 
 
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """A line for people, in which nothing steers a terminal."""
+        """Return a line for people, without control characters for a terminal."""
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
-        own = getattr(record, _FIELDS, None)
-        if own is None:
+        fields = getattr(record, _FIELDS, None)
+        if fields is None:
             return f"{at} {record.name}: {unquoted(_message(record)['message'])}"
-        return f"{at} {_line(record.msg, own)}"
+        return f"{at} {_line(record.msg, fields)}"
 
 
 class _Forwarding(logging.Handler):
@@ -100,19 +103,19 @@ class _Forwarding(logging.Handler):
         self._target = target
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Logs the event, as one line of text, to the logger that it is forwarded to."""
+        """Log the event as one line of text to the target logger."""
         self._target.log(record.levelno, "%s", _line(record.msg, getattr(record, _FIELDS, {})))
 
 
 def _line(event: str, fields: dict[str, Any]) -> str:
-    told = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
-    return f"{event} {told}".rstrip()
+    details = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+    return f"{event} {details}".rstrip()
 
 
 def _message(record: logging.LogRecord) -> dict[str, str]:
     error = record.exc_info[1] if record.exc_info else None
-    told = record.getMessage() if error is None else f"{record.getMessage()}: {error!r}"
-    return {"message": told}
+    message = record.getMessage() if error is None else f"{record.getMessage()}: {error!r}"
+    return {"message": message}
 
 
 def _shown(value: object) -> str:

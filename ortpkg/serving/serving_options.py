@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""Options of a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
 DEFAULT_TIMEOUT_S = 60.0
-#: Of a request's body, and of a message of gRPC.
+#: Largest body of a request, and largest gRPC message.
 DEFAULT_REQUEST_NBYTES = 64 << 20
 DEFAULT_WAITING = 100
 DEFAULT_CONNECTIONS = 1000
@@ -17,16 +17,17 @@ DEFAULT_DRAIN_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingLimits:
-    """What requests may take.
+    """Limits of requests.
 
     Attributes:
-        concurrency: how many run at the same time.
-        most_waiting: how many wait for that; the next is told to come back later.
-        timeout_s: of one request, its time in the queue included.
-        memory_limit_nbytes: of one run, as of :class:`~ortpkg.RunOptions`; None: the machine's.
-        request_nbytes: of one request.
-        connections: how many clients may be connected by each protocol.
-        drain_s: how long requests may go on after the server was told to end.
+        concurrency: Requests that run at the same time.
+        most_waiting: Requests that wait for that; the next is told to retry later.
+        timeout_s: Time of one request, including its wait, in seconds.
+        memory_limit_nbytes: Memory of one run, see :class:`~ortpkg.RunOptions`; None for the
+            machine's.
+        request_nbytes: Size of one request.
+        connections: Clients that may be connected by each protocol.
+        drain_s: Time that requests may continue after the server was told to end, in seconds.
     """
 
     concurrency: int
@@ -39,14 +40,14 @@ class ServingLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListeningPlace:
-    """Where a server listens, and to whom.
+class ListenOptions:
+    """Address of a server, and who may use it.
 
     Attributes:
-        host: a name or an address; by default nobody but this machine can reach it.
-        port, grpc_port: 0: one that is free.
-        certificate, private_key: files in PEM; with them everything is encrypted.
-        token: what clients must send as a bearer token; None: whoever reaches it is answered.
+        host: Name or address; the default is reachable only from this machine.
+        port, grpc_port: Ports; 0 for a free one.
+        certificate, private_key: PEM files; with them all connections are encrypted.
+        token: Bearer token that clients must send; None to answer everybody.
     """
 
     host: str = "127.0.0.1"
@@ -59,20 +60,20 @@ class ListeningPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWishes:
-    """How a package is opened to be served.
+    """Options of loading a package to serve it.
 
     Attributes:
-        name: what clients call it; None: as it states itself, or was installed.
-        selection: what is asked of its variants.
-        component: one of several component models, alone; None: the package as a whole.
-        trust: accept options of the package that can reach beyond it.
-        verify: compare with digests.json what is loaded.
-        canary: first try each variant in a child process, and take the next where it fails there.
-        allow_fallback: others may run a model if what was named takes no node of it.
-        isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
-        threads: how many work within an operator; None: one per CPU.
-        batch_latency_s: requests are joined as long as they are answered within so long; None: they
-            are not.
+        name: Name for clients; None for the installed or stated one.
+        selection: Options of the selection of variants.
+        component: One of several component models; None for the whole package.
+        trust: True to accept options of the package that can reach beyond it.
+        verify: True to compare what is loaded with digests.json.
+        canary: True to try each variant in a child process first, and take the next if it fails.
+        allow_fallback: True to let others run a model if the named one takes no node of it.
+        isolate: True to run onnxruntime, OpenVINO and plug-ins in child processes.
+        threads: Threads within an operator; None for one per CPU.
+        batch_latency_s: Time in which joined requests must be answered, in seconds; None to not
+            join.
     """
 
     name: str | None = None

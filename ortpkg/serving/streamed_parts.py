@@ -36,7 +36,7 @@ class PartsRoom:
 
 
 class StreamedParts:
-    """Counter of the parts of one stream; the run's thread adds, the sending one removes."""
+    """Counter of the parts of one stream; the run's thread adds, the sending thread removes."""
 
     def __init__(self, room: PartsRoom) -> None:
         self._room = room
