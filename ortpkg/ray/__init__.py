@@ -1,8 +1,8 @@
-"""Packages on Ray: batches on a cluster, and requests answered on its nodes.
+"""Packages on Ray: batches on a cluster, and replicas that answer requests on its nodes.
 
-:class:`PackageModel` is for Ray Data's ``map_batches``, :func:`package_app` for Ray Serve. What of
-a batch needs no cluster is in :mod:`ortpkg.batches`, and what of an answer in
-:mod:`ortpkg.serving`. Ray is an extra (``ortpkg[ray]``) and imported where it is used alone.
+:class:`PackageModel` is for Ray Data's ``map_batches``, :func:`package_app` for Ray Serve. The
+parts of batches and of serving that need no cluster are in :mod:`ortpkg.batches` and
+:mod:`ortpkg.serving`. Ray is an extra (``ortpkg[ray]``) and is imported only where it is used.
 
 Only this folder may import: ``cluster``, ``output_streams``, ``replica_metrics``,
 ``serve_replica``, ``shipping``, ``stages``, ``worker_pools``; other folders may import the rest.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PackageModel", "package_app"]
 
-#: Loaded on first use: a worker of a batch starts without what answers requests.
+#: Loaded on first use, so that a worker of a batch starts without the serving modules.
 _MODULES = {"PackageModel": "ortpkg.ray.package_model", "package_app": "ortpkg.ray.serve_app"}
 
 

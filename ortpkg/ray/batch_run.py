@@ -1,4 +1,4 @@
-"""Runs a batch on the workers of a Ray cluster."""
+"""Engine that runs a batch on the workers of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ortpkg.batches.same_results import verify_same_results
 from ortpkg.errors import ClusterError, OrtpkgError, PackageNotFoundError, printable
 from ortpkg.host.cores import usable_cores
 from ortpkg.ray.cluster import cluster
-from ortpkg.ray.shipping import NodeCopies, arrived, forget, packed_bytes
+from ortpkg.ray.shipping import NodeCopies, forget, packed_bytes, with_local_copy
 from ortpkg.ray.stages import DONE, FAILED, PARTS, RunPackage, node_name, read_parts, write_part
 from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 
-#: Ray's names of what computes beside cores.
+#: Ray's names of devices besides cores.
 _DEVICES = ("GPU", "NPU")
-#: Of tasks that read, and of those that write, there are at most as many as workers, or these.
+#: Least limit of concurrent reading tasks, and of writing tasks; otherwise the number of workers.
 _LEAST_FILE_TASKS = 2
-_GOING_S = 30.0
+_CLEANUP_S = 30.0
 _NODE_ID = "ray.io/node-id"
 
 
 class _RayEngine:
-    """Runs batches on a cluster that is connected.
+    """Engine that runs batches on a connected cluster.
 
     Args:
-        ray: the library.
-        use: the package.
-        workers: how many.
-        tolerance: by how much errors of variants may differ; None: they need not be known.
+        ray: The library.
+        use: The package.
+        workers: Number and cores of workers.
+        tolerance: Most that errors of variants may differ; None if they need not be known.
     """
 
     def __init__(
@@ -62,42 +62,50 @@ class _RayEngine:
         self._all_usable = True
 
     def trials(self) -> list[NodeTrial]:
-        found = self._tried(list(self._offers))
-        lacking = [each for each in found if isinstance(each.problem, PackageNotFoundError)]
-        if lacking and Path(self._use.reference).exists():
+        node_trials = self._try_nodes(list(self._offers))
+        without_package = [
+            trial for trial in node_trials if isinstance(trial.problem, PackageNotFoundError)
+        ]
+        if without_package and Path(self._use.reference).exists():
             content = packed_bytes(self._use.reference)
             if content is not None:
                 self._copies = replace(self._copies, content=self._ray.put(content))
-            again = {each.node_id: each for each in self._tried([each.node_id for each in lacking])}
-            found = [again.get(each.node_id, each) for each in found]
-        found = mark_other_packages(found)
-        self._trials = usable_trials(found)
-        self._all_usable = len(self._trials) == len(found)
+            again = {
+                trial.node_id: trial
+                for trial in self._try_nodes([trial.node_id for trial in without_package])
+            }
+            node_trials = [again.get(trial.node_id, trial) for trial in node_trials]
+        node_trials = mark_other_packages(node_trials)
+        self._trials = usable_trials(node_trials)
+        self._all_usable = len(self._trials) == len(node_trials)
         if self._tolerance is not None:
             verify_same_results(self._trials, self._tolerance)
-            allowed = frozenset(each.key for trial in self._trials for each in trial.chosen)
+            allowed = frozenset(trial.key for trial in self._trials for trial in trial.chosen)
             self._use = replace(self._use, allowed=allowed)
-        return found
+        return node_trials
 
     def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
         node_id = self._trials[0].node_id
-        found: Mapping[int, float] = self._ray.get(
+        times: Mapping[int, float] = self._ray.get(
             self._on(node_id, _measure, self._use, self._copies, rows, plan)
         )
-        return found
+        return times
 
     def close(self) -> None:
-        """Takes what nodes unpacked away from there."""
+        """Remove what nodes unpacked."""
         if self._copies.content is not None or is_packed(Path(self._use.reference)):
-            gone = [self._on(node_id, forget, self._copies.key) for node_id in self._offers]
-            self._ray.wait(gone, num_returns=len(gone), timeout=_GOING_S)
+            removals = [self._on(node_id, forget, self._copies.key) for node_id in self._offers]
+            self._ray.wait(removals, num_returns=len(removals), timeout=_CLEANUP_S)
 
-    def _tried(self, node_ids: Sequence[str]) -> list[NodeTrial]:
-        pending = [self._on(each, _try, self._use, self._copies) for each in node_ids]
-        return [self._got(each, node_id) for each, node_id in zip(pending, node_ids, strict=True)]
+    def _try_nodes(self, node_ids: Sequence[str]) -> list[NodeTrial]:
+        pending = [self._on(item, _try, self._use, self._copies) for item in node_ids]
+        return [
+            self._trial_result(item, node_id)
+            for item, node_id in zip(pending, node_ids, strict=True)
+        ]
 
     def _on(self, node_id: str, function: Any, *arguments: Any) -> Any:
-        """Calls a function on a node, with the devices that it has."""
+        """Call a function on a node, with the devices that it has."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # an extra
 
         offer = self._offers[node_id]
@@ -112,7 +120,7 @@ class _RayEngine:
             .remote(*arguments)
         )
 
-    def _got(self, pending: Any, node_id: str) -> NodeTrial:
+    def _trial_result(self, pending: Any, node_id: str) -> NodeTrial:
         try:
             trial: NodeTrial = self._ray.get(pending)
         except self._ray.exceptions.RayError as error:
@@ -133,10 +141,10 @@ class _RayEngine:
             if share
         ]
         dataset = mine[0].union(*mine[1:]) if len(mine) > 1 else mine[0]
-        found = iter(dataset.iter_rows())
+        rows = iter(dataset.iter_rows())
         try:
-            with closing(found):  # which ends the workers, too, where not all was run
-                for row in found:
+            with closing(rows):  # also ends the workers if not everything was run
+                for row in rows:
                     if row[FAILED] is not None:
                         raise row[FAILED]
                     yield row[DONE]
@@ -148,19 +156,20 @@ class _RayEngine:
     def _dataset(
         self, job: BatchJob, pool: Pool, groups: Sequence[tuple[Part, ...]], *, is_only: bool
     ) -> Any:
-        """What is read, run and written by one pool of workers."""
+        """Return the dataset of what one pool of workers reads, runs and writes."""
         data = self._ray.data
         most = min(len(groups), max(_LEAST_FILE_TASKS, pool.count))
         file_tasks = {"num_cpus": 0, "concurrency": most}
-        anywhere = is_only and self._all_usable
-        where = None if anywhere else {_NODE_ID: f"in({','.join(pool.node_ids)})"}
+        runs_anywhere = is_only and self._all_usable
+        node_selector = None if runs_anywhere else {_NODE_ID: f"in({','.join(pool.node_ids)})"}
         others = {name: count for name, count in pool.devices.items() if name != "GPU"}
         items = data.from_items(
             [{PARTS: group} for group in groups], override_num_blocks=len(groups)
         )
-        # Its own copy, which what is made of it has, too: others of this process keep theirs.
+        # A copy of the context, which derived datasets share; other users in this process keep
+        # theirs.
         items.context.enable_progress_bars = False
-        items.context.target_max_block_size = 1  # every part a block of its own: one worker's, then
+        items.context.target_max_block_size = 1  # makes every part a block, which one worker gets
         return (
             items.flat_map(read_parts, fn_kwargs={"reading": job.reading}, **file_tasks)
             .map(
@@ -176,7 +185,7 @@ class _RayEngine:
                 num_gpus=pool.devices.get("GPU"),
                 resources=others or None,
                 memory=pool.memory_nbytes or None,
-                label_selector=where,
+                label_selector=node_selector,
             )
             .map(write_part, fn_kwargs={"folder": job.folder}, **file_tasks)
         )
@@ -186,11 +195,13 @@ class _RayEngine:
 def ray_engine(
     use: PackageUse, address: str | None, workers: Workers, tolerance: float | None = None
 ) -> Iterator[BatchEngine]:
-    """Workers on a cluster: that at ``address``, or one of this machine's own for as long.
+    """Yield an engine on the cluster at ``address``, or on a temporary cluster of this machine.
 
-    ``tolerance``: by how much the recorded errors of variants on different nodes may differ.
+    ``tolerance`` is the most that the recorded errors of variants on different nodes may differ.
 
-    Raises as :func:`~ortpkg.ray.cluster.cluster`, and ClusterError where no node has the cores.
+    Raises:
+        ClusterError: No node has the cores.
+        OrtpkgError: See :func:`~ortpkg.ray.cluster.cluster`.
     """
     count = workers.count or max(1, int(usable_cores() / workers.cpus))
     with cluster(address, int(count * workers.cpus)) as ray:
@@ -206,13 +217,13 @@ def _try(use: PackageUse, copies: NodeCopies) -> NodeTrial:
 
     node_id = ray.get_runtime_context().get_node_id()
     try:
-        return try_here(arrived(use, copies), node_name(node_id), node_id)
+        return try_here(with_local_copy(use, copies), node_name(node_id), node_id)
     except OrtpkgError as error:
         return NodeTrial(node=node_name(node_id), node_id=node_id, problem=error)
 
 
 def _measure(use: PackageUse, copies: NodeCopies, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
     try:
-        return PackageRunner(arrived(use, copies)).measure(rows, plan)
-    except OrtpkgError:  # the run itself says what is wrong
+        return PackageRunner(with_local_copy(use, copies)).measure(rows, plan)
+    except OrtpkgError:  # the run itself reports what is wrong
         return {}

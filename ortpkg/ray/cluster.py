@@ -1,4 +1,4 @@
-"""A Ray cluster to run on: one that is there, or one that a command starts and ends itself."""
+"""Ray cluster to run on: an existing one, or one that a command starts and ends itself."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ortpkg.errors import ClusterError, MissingExtraError, UsageError, printable
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.ray.device_resources import device_resources
-from ortpkg.ray.output_streams import for_results_alone, quiet_stderr
+from ortpkg.ray.output_streams import quiet_stderr, results_only
 
-#: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for; what its own
-#: processes log stays in their files; workers compute with the priority of any program.
+#: Settings that Ray reads on import: it sends nothing, waits for slow machines, its processes log
+#: only to their files, and its workers have normal priority.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
@@ -33,15 +33,16 @@ _SETTINGS = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_worker_niceness": "0",
 }
-#: How the folders of clusters of our own begin; the number of the process follows.
-_OWN = "ortpkg-ray-"
-#: Ray has sockets in them, whose whole path may have 103 bytes on some systems.
+#: Prefix of folders of our own clusters; the process id follows.
+_FOLDER_PREFIX = "ortpkg-ray-"
+#: Longest parent folder: Ray has sockets in these folders, whose whole path may have 103 bytes on
+#: some systems.
 _LONGEST_PARENT = 12
-#: Whether who joins a cluster needs a token; which; and where that stands.
+#: Variables of Ray: if a cluster requires a token, the token, and the file with it.
 _TOKEN_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-#: "0": no machine but this one is in the cluster. Ray reads it on all systems.
+#: "0": only this machine is in the cluster. Ray reads it on all systems.
 _SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
-#: The first that knows RAY_AUTH_MODE; pyproject.toml has the same bound.
+#: First version with RAY_AUTH_MODE; pyproject.toml has the same bound.
 _FIRST_WITH_TOKENS = Version("2.52")
 _ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
@@ -49,7 +50,11 @@ _STORE_SHARE = 0.2
 
 
 def load_ray() -> Any:
-    """Ray. MissingExtraError where it is not installed."""
+    """Import Ray.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+    """
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -68,7 +73,7 @@ def load_ray() -> Any:
 
 
 def _quieten() -> None:
-    """Keeps what Ray Data says of its own doings off standard error; errors reach us as such."""
+    """Keep Ray Data's progress messages off standard error; its errors are raised anyway."""
     for handler in logging.getLogger("ray.data").handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.setLevel(logging.CRITICAL)
@@ -76,27 +81,28 @@ def _quieten() -> None:
 
 @contextmanager
 def cluster(address: str | None, cpus: int) -> Iterator[Any]:
-    """Ray, connected: to the cluster at ``address``, or to one of this machine's own.
+    """Yield Ray, connected to the cluster at ``address`` or to a temporary one on this machine.
 
-    That has ``cpus`` to give, listens on the loopback interface alone, has no dashboard, and is
-    gone with its files afterwards.
+    A temporary cluster has ``cpus`` cores, listens only on the loopback interface, has no
+    dashboard, and is removed with its files afterwards.
 
-    Raises UsageError where Ray is not installed or nothing answers at ``address``, and
-    ClusterError where a cluster of its own does not start.
+    Raises:
+        UsageError: Ray is not installed, or nothing answers at ``address``.
+        ClusterError: The temporary cluster does not start.
     """
     is_own = address is None and not _is_connected()
     if is_own:
-        _lock()
+        _require_token()
     ray = load_ray()
     if ray.is_initialized():
-        yield ray  # of who called us
+        yield ray  # connected by the caller
         return
-    with _own(ray, cpus) if address is None else _joined(ray, address):
+    with _temporary(ray, cpus) if address is None else _joined(ray, address):
         yield ray
 
 
 def _is_connected() -> bool:
-    """Return whether the caller has connected to a cluster already."""
+    """Return True if the caller has connected to a cluster already."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
@@ -107,23 +113,23 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     try:
         with quiet_stderr():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except Exception as error:  # Ray raises several kinds, builtin ones among them
+    except Exception as error:  # Ray raises several kinds, also built-in ones
         hint = "" if _TOKEN_MODE in os.environ else f" ({_TOKEN_MODE}=token, if it asks for one)"
         raise UsageError(
             f"--ray {quoted(address)}: there is no cluster to join{hint}: {printable(error)}"
         ) from error
-    with for_results_alone(ray.shutdown):
+    with results_only(ray.shutdown):
         yield
 
 
 @contextmanager
-def _own(ray: Any, cpus: int) -> Iterator[None]:
+def _temporary(ray: Any, cpus: int) -> Iterator[None]:
     _verify_asks_for_token(ray)
-    _remove_left()
-    folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-", dir=_parent())
+    _remove_leftovers()
+    folder = tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-", dir=_parent())
     try:
-        with for_results_alone(ray.shutdown):
-            with quiet_stderr(), _loopback_alone():
+        with results_only(ray.shutdown):
+            with quiet_stderr(), _loopback_only():
                 _start(ray, folder, cpus)
             _verify_is_loopback(ray)
             yield
@@ -132,16 +138,16 @@ def _own(ray: Any, cpus: int) -> Iterator[None]:
 
 
 def _parent() -> Path:
-    """Where folders of clusters lie: where temporary files do, unless that has a long name."""
+    """Return the folder for clusters: that of temporary files, unless its name is too long."""
     usual, short = Path(tempfile.gettempdir()), Path("/tmp")  # noqa: S108 - mkdtemp makes the rest
     return short if len(os.fsencode(usual)) > _LONGEST_PARENT and short.is_dir() else usual
 
 
-def _lock() -> None:
-    """Have a cluster of our own ask for a token that nobody else knows, and listen on loopback.
+def _require_token() -> None:
+    """Make our own cluster require a token that nobody else knows.
 
-    Other users of this machine reach the loopback interface, too. Ray's own token would stay, in a
-    file of the home folder. Ray reads all this when it is imported.
+    Other users of this machine reach the loopback interface, too. Ray's own token would remain in a
+    file of the home folder. Ray reads these variables when it is imported.
     """
     os.environ[_TOKEN_MODE] = "token"
     if not {_TOKEN, _TOKEN_PATH} & os.environ.keys():
@@ -149,7 +155,7 @@ def _lock() -> None:
 
 
 def _verify_asks_for_token(ray: Any) -> None:
-    """UsageError for a Ray that lets everybody who reaches it run anything."""
+    """Raise UsageError for a version of Ray that lets everybody who reaches it run anything."""
     if Version(ray.__version__) < _FIRST_WITH_TOKENS:
         raise UsageError(
             f"Ray {ray.__version__} lets every user of this machine run anything in a cluster:"
@@ -159,12 +165,12 @@ def _verify_asks_for_token(ray: Any) -> None:
 
 
 @contextmanager
-def _loopback_alone() -> Iterator[None]:
-    """Have nodes that start meanwhile listen on the loopback interface alone.
+def _loopback_only() -> Iterator[None]:
+    """Make nodes that start in this context listen only on the loopback interface.
 
-    Ray takes another address of the machine in place of 127.0.0.1, and with it listens on all
-    interfaces, unless it is told that nodes of other machines cannot join; what it starts reads
-    that from the environment, this process has read it already.
+    Ray replaces 127.0.0.1 by another address of the machine and then listens on all interfaces,
+    unless it is told that nodes of other machines cannot join. The processes it starts read that
+    from the environment; this process has read it already.
     """
     from ray._private import (
         ray_constants,  # the only place; _verify_is_loopback looks at the effect
@@ -184,7 +190,7 @@ def _loopback_alone() -> Iterator[None]:
 
 
 def _verify_is_loopback(ray: Any) -> None:
-    """ClusterError where the cluster that has started can be reached from other machines."""
+    """Raise ClusterError if the started cluster can be reached from other machines."""
     address = ray.util.get_node_ip_address()
     if not ipaddress.ip_address(address).is_loopback:
         raise ClusterError(
@@ -193,19 +199,19 @@ def _verify_is_loopback(ray: Any) -> None:
         )
 
 
-def _remove_left() -> None:
-    """Removes the folders of clusters whose command was killed."""
-    for folder in _parent().glob(f"{_OWN}*"):
-        pid = folder.name.removeprefix(_OWN).partition("-")[0]
+def _remove_leftovers() -> None:
+    """Remove the folders of clusters whose command was killed."""
+    for folder in _parent().glob(f"{_FOLDER_PREFIX}*"):
+        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _verify_answers(address: str) -> None:
-    """UsageError where nothing listens at a HOST:PORT, for which Ray would wait for ever."""
+    """Raise UsageError if nothing listens at a HOST:PORT, for which Ray would wait for ever."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdecimal() or "/" in host:
-        return  # "auto", or a form that Ray knows
+        return  # "auto", or another form that Ray knows
     try:
         with socket.create_connection((host, int(port)), timeout=_ANSWER_S):
             return

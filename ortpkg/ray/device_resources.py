@@ -1,4 +1,4 @@
-"""Devices of a machine as Ray counts them: GPUs by its own name, NPUs as a custom resource."""
+"""Devices of a machine as Ray resources: GPUs by Ray's own name, NPUs as a custom resource."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import Sequence
 
 from ortpkg.devices.hardware import DeviceType, EpDevice
 
-#: Device type → Ray's name.
+#: Ray's name of each device type.
 NAMES = {DeviceType.GPU: "GPU", DeviceType.NPU: "NPU"}
 
 
 def device_resources(ep_devices: Sequence[EpDevice]) -> dict[str, int]:
-    """Ray's name → how many there are, of what execution providers can use.
+    """Return the number of devices that execution providers can use, by Ray's names.
 
-    Several execution providers may offer the same device, each under a name of its own: what counts
-    is the one that offers most.
+    Several execution providers may offer the same device under different names; the one that offers
+    most counts.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for kind, name in NAMES.items():
         offered = Counter(
-            (each.ep_name, each.backend)
-            for each in ep_devices
-            if each.device is not None and each.device.type is kind
+            (ep_device.ep_name, ep_device.backend)
+            for ep_device in ep_devices
+            if ep_device.device is not None and ep_device.device.type is kind
         )
         if offered:
-            found[name] = max(offered.values())
-    return found
+            counts[name] = max(offered.values())
+    return counts
 
 
 def ray_start_options(resources: dict[str, int]) -> str:
-    """What ``ray start`` on that machine takes, so that workers can ask for its devices."""
+    """Return the options of ``ray start`` with which workers can ask for the machine's devices."""
     custom = {name: count for name, count in resources.items() if name != "GPU"}
     return f"--num-gpus={resources.get('GPU', 0)} --resources='{json.dumps(custom)}'"

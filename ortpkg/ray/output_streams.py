@@ -1,4 +1,4 @@
-"""Standard output is for what a command gives: what Ray's threads print goes to standard error."""
+"""Keeps standard output for results: what Ray's threads print goes to standard error."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
-#: How Ray names the threads of its own.
+#: Prefix of the names of Ray's threads.
 _RAY_THREADS = "ray_"
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 _SENTENCE_END = re.compile(r"(?<=\.)\s|\n")
 
 
-class _Said:
-    """What Ray says, on standard error: the first sentence of each, once."""
+class _RayMessages:
+    """Stream that writes Ray's messages to standard error: the first sentence of each, once."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._written: set[str] = set()
 
     def write(self, text: str) -> int:
-        """Says the first sentence of ``text``, which may have many lines, unless it was said."""
+        """Write the first sentence of ``text`` unless it was written before."""
         plain = _COLOURS.sub("", text).removeprefix("(raylet)").strip()
         sentence = _SENTENCE_END.split(plain, maxsplit=1)[0]
-        if sentence and sentence not in self._said:
-            self._said.add(sentence)
+        if sentence and sentence not in self._written:
+            self._written.add(sentence)
             sys.stderr.write(f"Ray: {sentence}\n")
         return len(text)
 
     def flush(self) -> None:
-        """Does nothing: each text has been passed on when it was written."""
+        """Do nothing, since each text is passed on when it is written."""
 
 
 class _SplitOutput:
-    """Standard output, but for Ray's threads, which tell there of workers that died."""
+    """Standard output, except for Ray's threads, which report workers that died."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
-        self.said = _Said()
+        self.ray_messages = _RayMessages()
 
     def __getattr__(self, name: str) -> Any:
         is_of_ray = threading.current_thread().name.startswith(_RAY_THREADS)
-        return getattr(self.said if is_of_ray else self._out, name)
+        return getattr(self.ray_messages if is_of_ray else self._out, name)
 
 
 @contextmanager
-def for_results_alone(end: Callable[[], object]) -> Iterator[None]:
-    """Keeps Ray off standard output, and ends it: then it prints what it kept back."""
+def results_only(end: Callable[[], object]) -> Iterator[None]:
+    """Keep Ray off standard output, and end Ray, which then prints what it held back."""
     before = sys.stdout
     split = _SplitOutput(before)
     sys.stdout = cast("Any", split)
     try:
         yield
     finally:
-        sys.stdout = cast("Any", split.said)
+        sys.stdout = cast("Any", split.ray_messages)
         try:
             end()
         finally:
@@ -65,17 +65,17 @@ def for_results_alone(end: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Drops what native code says on standard error of its own settings while it starts.
+    """Drop what native code prints on standard error about its settings while it starts.
 
-    What goes wrong then is raised.
+    Real problems are raised.
     """
     sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    saved = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(null, 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(null)

@@ -1,4 +1,4 @@
-"""A package as a callable class of Ray Data: rows in, the same rows with outputs out."""
+"""Package as a callable class for Ray Data: batches of rows in, the same rows with outputs out."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ if TYPE_CHECKING:
 
 
 class PackageModel:
-    """Runs a package on batches of rows; each actor opens it, and chooses, on its own machine.
+    """Runs a package on batches of rows.
+
+    Each actor opens it and selects variants on its own machine.
 
     Args:
-        reference: what :class:`~ortpkg.ModelPackage` takes, a packed package, or an ONNX file. It
-            has to mean the same wherever an actor runs: a name in the store or ``oci://...`` is
-            installed once on each machine; a path must lead there from all.
-        columns: input → the column that feeds it, or several, a number of the input each; what is
-            left out goes by name.
-        batch_axis: output → 0 where its first dimension is rows, None where it is not; what is left
-            out goes by the names of the model's dimensions.
-        component: of several component models; left out, all of them, as a pipeline.
-        batch_size: rows of one run, whatever the size of the batch that comes.
-        threads: of each session; as many as the machine has cores where left out.
-        trust: accept options from the package that can reach beyond it.
-        canary: first try the variant in a child process; what fails there is not used.
-        wishes, keywords: what variants are chosen by, as :meth:`~ortpkg.ModelPackage.select` says.
+        reference: Reference as for :class:`~ortpkg.ModelPackage`, a packed package, or an ONNX
+            file. It must mean the same wherever an actor runs: a name in the store or ``oci://...``
+            is installed once on each machine; a path must exist on all.
+        columns: Column, or several with one number each, by input; other inputs go by name.
+        batch_axis: 0 by output if its first dimension is rows, None if not; other outputs go by the
+            names of the model's dimensions.
+        component: One of several component models; default: all of them, as a pipeline.
+        batch_size: Rows of one run, whatever the size of the batch.
+        threads: Threads of each session; default: the machine's number of cores.
+        trust: True to accept options of the package that can reach beyond it.
+        canary: True to try the variant in a child process first and not use it if it fails.
+        wishes, keywords: Options of the selection; see :meth:`~ortpkg.ModelPackage.select`.
 
-    Raises what opening the package and making its session raise.
+    Raises:
+        OrtpkgError: The package cannot be opened, or its session cannot be created.
 
-    Example::
-
-        rows = ray.data.read_parquet("rows.parquet")
-        rows.map_batches(
-            PackageModel, fn_constructor_args=["digits"], compute=ray.data.ActorPoolStrategy(size=4)
-        )
+    Example:: rows = ray.data.read_parquet("rows.parquet") rows.map_batches( PackageModel,
+    fn_constructor_args=["digits"], compute=ray.data.ActorPoolStrategy(size=4) )
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class PackageModel:
         )
         self._batch_size = batch_size
         facts = self._runner.facts
-        self._inputs = [each.name for each in facts.inputs]
+        self._inputs = [item.name for item in facts.inputs]
         self._layout = model_layout(
             facts.inputs,
             facts.outputs,
@@ -85,37 +83,38 @@ class PackageModel:
             axes=facts.axes,
             stated={name: axis == 0 for name, axis in (batch_axis or {}).items()},
         )
-        self._given = {
-            name: (each,) if isinstance(each, str) else tuple(each)
-            for name, each in (columns or {}).items()
+        self._stated_columns = {
+            name: (item,) if isinstance(item, str) else tuple(item)
+            for name, item in (columns or {}).items()
         }
 
     @property
     def chosen(self) -> tuple[ChosenVariant, ...]:
-        """What runs here, and why: a value for each component."""
+        """Variants that run here, and why, one for each component."""
         return self._runner.chosen
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What failed here before, and is not used any more."""
+        """Earlier failures here, which are not used any more."""
         return tuple(self._runner.notes)
 
     def __call__(self, batch: Mapping[str, Column]) -> dict[str, Column]:
-        """The batch with the outputs as columns, and without the columns that were fed.
+        """Return the batch with the outputs as columns, without the columns of the inputs.
 
-        Raises RowFailedError for the first row that cannot be run, UsageError for an input without
-        a column.
+        Raises:
+            RowFailedError: A row cannot be run; the first one.
+            UsageError: An input has no column.
         """
         count = len(next(iter(batch.values()), ()))
         if not count:
             return {}
-        fed = column_map(self._inputs, list(batch), self._given)
-        taken = {name for each in fed.values() for name in each}
+        fed = column_map(self._inputs, list(batch), self._stated_columns)
+        used = {name for names in fed.values() for name in names}
         plan = RunPlan(
             layout=self._layout,
             columns=fed,
             batch_size=self._batch_size,
-            kept=tuple(name for name in batch if name not in taken),
+            kept=tuple(name for name in batch if name not in used),
         )
         part = Part(number=0, files=("the batch",), first_row=0, file_row=0, count=count)
         rows = Rows(row_ids=np.arange(count, dtype=np.int64), columns=dict(batch))

@@ -1,4 +1,4 @@
-"""Metrics of a replica, told to Ray, which has a page for Prometheus on every node."""
+"""Metrics of a replica, passed to Ray, which has a Prometheus page on every node."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ortpkg.serving.served_model import ServedModel
 
 
 class RayObserver(CountingObserver):
-    """Tells Ray what ``ortpkg serve`` has on its own page, by the same names.
+    """Observer that passes Ray the same metrics that ``ortpkg serve`` shows on its page.
 
-    Ray puts ``ray_`` before them, and labels of the application, the deployment and the replica
-    beside ours.
+    Ray adds the prefix ``ray_``, and labels of the application, the deployment and the replica.
 
-    ``open_requests``: how many run or wait at this moment.
+    Args:
+        open_requests: Returns the number of requests that run or wait now.
     """
 
     def __init__(self, open_requests: Callable[[], int]) -> None:
@@ -30,28 +30,30 @@ class RayObserver(CountingObserver):
         super().__init__(self._recorder)
         self._open_requests = open_requests
         self._histograms = {
-            each: metrics.Histogram(each.name, each.description, list(each.buckets), each.labels)
-            for each in HISTOGRAMS
+            metric: metrics.Histogram(
+                metric.name, metric.description, list(metric.buckets), metric.labels
+            )
+            for metric in HISTOGRAMS
         }
         self._responses = metrics.Counter(RESPONSES.name, RESPONSES.description, RESPONSES.labels)
         self._open = metrics.Gauge(OPEN_REQUESTS.name, OPEN_REQUESTS.description)
 
     def _recorder(self, metric: Metric, labels: tuple[str, ...]) -> Record:
-        told = dict(zip(metric.labels, labels, strict=True))
+        tags = dict(zip(metric.labels, labels, strict=True))
         add = self._responses.inc if metric is RESPONSES else self._histograms[metric].observe
-        return lambda value: add(value, told)
+        return lambda value: add(value, tags)
 
     def began(self, model: ServedModel, waited_s: float) -> None:
-        """See :meth:`Observer.began`."""
+        """Update the open requests, too; see :meth:`Observer.began`."""
         super().began(model, waited_s)
         self._open.set(self._open_requests(), {})
 
     def joined(self, model: ServedModel, rows: int, waited_s: list[float]) -> None:
-        """See :meth:`Observer.joined`."""
+        """Update the open requests, too; see :meth:`Observer.joined`."""
         super().joined(model, rows, waited_s)
         self._open.set(self._open_requests(), {})
 
     def responded(self, protocol: str, status: str) -> None:
-        """See :meth:`Observer.responded`."""
+        """Update the open requests, too; see :meth:`Observer.responded`."""
         super().responded(protocol, status)
         self._open.set(self._open_requests(), {})

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from ortpkg.selection.wishes import WishedKeywords
 
 _Number = TypeVar("_Number", int, float)
-#: Requests that a replica has at a time, those that run among them. Others wait at Serve's proxy.
+#: Most requests of a replica at a time, including waiting ones; others wait at Serve's proxy.
 _ONGOING = 64
-#: Kinds of devices that a wish names → what a replica then takes of its node, in Ray's words.
-_TAKEN: Mapping[str, Mapping[str, Any]] = {
+#: Resources of the node that a replica takes for each kind of device, in Ray's terms.
+_RESOURCES: Mapping[str, Mapping[str, Any]] = {
     "gpu": {"num_gpus": 1},
     "npu": {"resources": {"NPU": 1}},
 }
@@ -92,7 +92,7 @@ def package_app(
         raise UsageError(f"threads must be a whole number from 1 on, not {quoted(threads)}")
     selection = wishes.but("package_app", keywords)
     use = ReplicaUse(
-        packages=tuple(fspath(each) for each in packages),
+        packages=tuple(fspath(package) for package in packages),
         wishes=LoadWishes(
             selection=selection,
             component=component,
@@ -115,18 +115,22 @@ def package_app(
 
 
 def build(args: dict[str, Any]) -> Any:
-    """The application of a Serve config file with ``import_path: ortpkg.ray.serve_app:build``.
+    """Return the application for a Serve config file.
 
-    ``args``: ``packages``, a reference or several, and the keyword arguments of
-    :func:`package_app`.
+    The file has ``import_path: ortpkg.ray.serve_app:build``.
 
-    Raises UsageError for arguments that are none of these.
+    Args:
+        args: ``packages``, a reference or several, and the keyword arguments of
+            :func:`package_app`.
+
+    Raises:
+        UsageError: There are other arguments.
     """
     options = dict(args)
     packages = options.pop("packages", [])
     if isinstance(packages, str):
         packages = [packages]
-    if not isinstance(packages, list) or not all(isinstance(each, str) for each in packages):
+    if not isinstance(packages, list) or not all(isinstance(package, str) for package in packages):
         raise UsageError("packages must be a reference, or a list of such")
     try:
         return package_app(*packages, **options)
@@ -134,26 +138,26 @@ def build(args: dict[str, Any]) -> Any:
         raise UsageError(f"args of the application: {error}") from error
 
 
-def _bound(use: ReplicaUse, device: str, given: Mapping[str, Any]) -> Any:
-    """The application of replicas of ``use``, with options of a deployment that win over ours."""
+def _bound(use: ReplicaUse, device: str, overrides: Mapping[str, Any]) -> Any:
+    """Return the application of replicas of ``use``; ``overrides`` replace deployment options."""
     serve = _load_serve()
-    actor = {"num_cpus": use.wishes.threads, **_TAKEN.get(device.lower(), {})}
+    actor = {"num_cpus": use.wishes.threads, **_RESOURCES.get(device.lower(), {})}
     options = {
         "name": PackageReplica.__name__,
         "max_ongoing_requests": _ONGOING,
-        **given,
-        "ray_actor_options": {**actor, **given.get("ray_actor_options", {})},
+        **overrides,
+        "ray_actor_options": {**actor, **overrides.get("ray_actor_options", {})},
     }
     replica = serve.ingress(_application)(PackageReplica)
     return serve.deployment(**options)(replica).bind(use)
 
 
-def _unless_none(parse: Callable[[Any, str], _Number], given: object, name: str) -> _Number | None:
-    return None if given is None else parse(given, name)
+def _unless_none(parse: Callable[[Any, str], _Number], value: object, name: str) -> _Number | None:
+    return None if value is None else parse(value, name)
 
 
 def _application() -> Any:
-    """What Serve gives HTTP requests to, made in each replica before it is."""
+    """Return the application that Serve creates in each replica and gives HTTP requests to."""
     from ray import serve  # this runs where Ray does alone
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:

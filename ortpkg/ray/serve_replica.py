@@ -1,7 +1,8 @@
-"""A replica of a Ray Serve deployment: packages, opened and chosen on its own node.
+"""Replica of a Ray Serve deployment: packages that are opened and selected on its own node.
 
-HTTP comes through Serve's proxy as ASGI, and goes to the protocol's endpoints behind the limits of
-``ortpkg serve``. Python's calls come through handles, whose values Ray carries within its cluster.
+HTTP requests come through Serve's proxy as ASGI and go to the protocol's endpoints, behind the
+limits of ``ortpkg serve``. Calls from Python come through handles, whose values Ray transports in
+its cluster.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaUse:
-    """What each replica of a deployment opens.
+    """Packages that each replica of a deployment opens.
 
     Attributes:
-        packages: references.
-        wishes: how they are opened.
-        limits: what requests may take.
-        defaults: name → the version that answers where none is asked for.
+        packages: References.
+        wishes: Options of loading them.
+        limits: Limits of requests.
+        defaults: Default version by name.
     """
 
     packages: tuple[str, ...]
@@ -52,7 +53,7 @@ class ReplicaUse:
 
 
 class WatchedAnswering(Answering):
-    """Remembers a device that failed: this process will hardly get it back."""
+    """Answering that remembers a failed device, which this process will hardly get back."""
 
     _failure: ExecutionProviderError | None = None
 
@@ -64,7 +65,7 @@ class WatchedAnswering(Answering):
         output_names: Sequence[str] = (),
         on_round: OnRound | None = None,
     ) -> ResultT:
-        """See :meth:`Answering.answer_written`."""
+        """Run one request; see :meth:`Answering.answer_written`."""
         try:
             return await super().answer_written(model, inputs, write, output_names, on_round)
         except ExecutionProviderError as error:
@@ -72,26 +73,27 @@ class WatchedAnswering(Answering):
             raise
 
     def check(self) -> None:
-        """Raises RuntimeError where a device failed."""
+        """Raise RuntimeError if a device failed."""
         if self._failure is not None:
             raise RuntimeError(f"a device failed here: {printable(self._failure)}")
 
 
 class PackageReplica:
-    """Answers with packages; ready once each has had its first run.
+    """Replica that answers with packages, and is ready once each has had its first run.
 
     Args:
-        use: which, and how.
+        use: Packages and how to load them.
 
     Attributes:
-        application: what HTTP requests go to.
+        application: ASGI application for HTTP requests.
 
-    Raises what :func:`~ortpkg.serving.loading.load` raises, and RunError where samples do not give
-    what the package expects.
+    Raises:
+        RunError: Samples do not give what the package expects.
+        OrtpkgError: See :func:`~ortpkg.serving.loading.load`.
     """
 
     def __init__(self, use: ReplicaUse) -> None:
-        # An extra brings what it is made of.
+        # These libraries come with an extra.
         from ortpkg.serving.http_endpoints import make_protocol_application
 
         forward_events(logging.getLogger("ray.serve"))
@@ -101,12 +103,12 @@ class PackageReplica:
         self._answering.observer = observer
         self._versions = ServedVersions(use.defaults)
         self._opened = ExitStack()
-        self._loaded = [self._load(each, use) for each in use.packages]
-        self._versions.check_plan([(each.model.name, each.model.version) for each in self._loaded])
-        for each in self._loaded:
-            each.model.report_runs(observer.loaded(each.model))
-            self._versions.add(each.model)
-            log_loaded(each)
+        self._loaded = [self._load(item, use) for item in use.packages]
+        self._versions.check_plan([(item.model.name, item.model.version) for item in self._loaded])
+        for item in self._loaded:
+            item.model.report_runs(observer.loaded(item.model))
+            self._versions.add(item.model)
+            log_loaded(item)
         self._versions.is_complete = True
         self.application = GuardedApplication(
             make_protocol_application(self._versions, self._answering),
@@ -121,44 +123,51 @@ class PackageReplica:
         version: str | None = None,
         outputs: Sequence[str] = (),
     ) -> dict[str, Array]:
-        """Output → array of one request, for Serve's handles: ``handle.infer.remote({...})``.
+        """Return the outputs of one request by name.
+
+        It is for Serve's handles: ``handle.infer.remote({...})``.
 
         Args:
-            inputs: name → array, or nested lists of values.
-            model: a name; "" where only one is served.
-            version: without one, the default.
-            outputs: those that are wanted; none: all.
+            inputs: Arrays, or nested lists of values, by name.
+            model: Name of the model; "" if only one is served.
+            version: Version; default: the model's default.
+            outputs: Names of outputs; none for all.
 
-        Raises UnknownModelError, and SessionError with the reason for anything else.
+        Raises:
+            UnknownModelError: There is no such model.
+            SessionError: Anything else, with the reason.
         """
         names = self._versions.names()
         if not model and len(names) > 1:
             raise UsageError(f"say which model: {', '.join(names)}")
-        found = self._versions.find(model or names[0], version)
-        specs = found.output_specs(outputs)
+        served_model = self._versions.find(model or names[0], version)
+        specs = served_model.output_specs(outputs)
         return await self._answering.answer(
-            found, _feeds(found, inputs), [each.name for each in specs]
+            served_model, _feeds(served_model, inputs), [spec.name for spec in specs]
         )
 
     async def describe(self) -> dict[str, Any]:
-        """What runs where: the node, and per model the variants and what its first run gave."""
+        """Return the node, and for each model its variants and the result of its first run."""
         import ray  # this runs where Ray does alone
 
         node_id = ray.get_runtime_context().get_node_id()
         models = [
             {
-                "name": each.model.name,
-                "version": each.model.version,
-                "variants": [asdict(variant) for variant in each.model.variants],
-                "first_run": asdict(each.first_run),
-                "warnings": list(each.warnings),
+                "name": loaded.model.name,
+                "version": loaded.model.version,
+                "variants": [asdict(variant) for variant in loaded.model.variants],
+                "first_run": asdict(loaded.first_run),
+                "warnings": list(loaded.warnings),
             }
-            for each in self._loaded
+            for loaded in self._loaded
         ]
         return {"node": node_name(node_id), "pid": os.getpid(), "models": models}
 
     async def check_health(self) -> None:
-        """Has Serve start another replica, which chooses anew, where a device failed here."""
+        """Raise if a device failed here, so that Serve starts another replica.
+
+        That replica selects variants again.
+        """
         self._answering.check()
 
     def _load(self, reference: str, use: ReplicaUse) -> Loaded:
@@ -188,8 +197,8 @@ def warn_without_token() -> None:
 
 
 def _feeds(model: ServedModel, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Arrays as they are; lists as arrays of the type that the model takes."""
-    dtypes = {each.name: DTYPES[each.datatype] for each in model.inputs}
+    """Return arrays unchanged, and lists as arrays of the model's input type."""
+    dtypes = {spec.name: DTYPES[spec.datatype] for spec in model.inputs}
     return {
         name: value if isinstance(value, np.ndarray) else np.asarray(value, dtypes.get(name))
         for name, value in inputs.items()

@@ -1,8 +1,8 @@
-"""What nodes unpack: a packed package that all see, or one that only the driver's machine has.
+"""Copies of a package that nodes unpack, from a shared packed file or from the driver's machine.
 
-That goes packed to them by the object store; the driver holds the bytes as long as the batch runs,
-so that a worker that starts again finds them. A node unpacks either once, however many workers it
-has, and keeps it until the batch ends.
+A package that only the driver has is sent through the object store. The driver holds the bytes
+while the batch runs, so that a restarted worker finds them. A node unpacks a package once for all
+its workers, and keeps it until the batch ends.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from ortpkg.host.directories import cache_directory
 from ortpkg.storage.file_lock import hold_lock
 
 _FOLDER = "shipped"
-#: How long a worker waits while another one of its node unpacks.
+#: Time that a worker waits while another one of its node unpacks, in seconds.
 _UNPACKING_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCopies:
-    """The copies of a package that the nodes of one batch unpack.
+    """Copies of a package that the nodes of one batch unpack.
 
     Attributes:
-        key: of this batch's copies: those of another batch stay when they go.
-        content: where the packed package is in Ray's object store; None where every node that can
-            have it has it.
+        key: Key of this batch's copies, so that copies of other batches are not removed with them.
+        content: Reference of the packed package in Ray's object store; None if the nodes have it.
     """
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -40,9 +39,10 @@ class NodeCopies:
 
 
 def packed_bytes(reference: str) -> bytes | None:
-    """The package at a path of this machine, packed; None for a bare model.
+    """Return the package at a path of this machine, packed; None for a bare model.
 
-    Raises what :func:`ortpkg.pack` raises.
+    Raises:
+        OrtpkgError: See :func:`ortpkg.pack`.
     """
     path = Path(reference)
     if path.is_file():
@@ -53,10 +53,11 @@ def packed_bytes(reference: str) -> bytes | None:
         return packed.read_bytes()
 
 
-def arrived(use: PackageUse, copies: NodeCopies) -> PackageUse:
-    """The same use of this node's copy, where the package is packed, or its path leads nowhere.
+def with_local_copy(use: PackageUse, copies: NodeCopies) -> PackageUse:
+    """Return ``use`` with this node's copy if the package is packed or not at its path here.
 
-    Raises what :func:`ortpkg.unpack` raises.
+    Raises:
+        OrtpkgError: See :func:`ortpkg.unpack`.
     """
     path = Path(use.reference)
     if not is_packed(path) and (path.exists() or copies.content is None):
@@ -83,7 +84,7 @@ def _unpack_here(path: Path, copies: NodeCopies, root: Path) -> None:
 
 
 def forget(key: str) -> None:
-    """Removes a batch's copies from this node."""
+    """Remove a batch's copies from this node."""
     shutil.rmtree(_folder_of(key), ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
-"""The three stages of a batch, as Ray runs them: read, run, write.
+"""Three stages of a batch in Ray: read, run and write.
 
-A row of the dataset is a part. What is wrong goes along as a value, so that it reaches the driver
-as the error that it is, and is not tried again and again.
+A row of the dataset is a part. Errors are passed on as values, so that they reach the driver
+unchanged and are not retried for ever.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part
 from ortpkg.errors import ClusterError, OrtpkgError
-from ortpkg.ray.shipping import NodeCopies, arrived
+from ortpkg.ray.shipping import NodeCopies, with_local_copy
 
-#: How often workers may begin with a part, and end before it is run.
+#: Most times that workers may start a part and die before it is run.
 MOST_ATTEMPTS = 5
-#: Names of columns.
+#: Names of the dataset's columns.
 PARTS, ROWS, DONE, FAILED = "parts", "rows", "done", "failed"
 
 
 def read_parts(row: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, Any]]:
-    """The rows of parts that are read in one go, part by part."""
+    """Yield the rows of parts that are read together, part by part."""
     try:
         for part, rows in reading.rows_of(row[PARTS]):
             yield {PARTS: part, ROWS: rows, FAILED: None}
@@ -36,7 +36,7 @@ def read_parts(row: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, A
 
 
 class RunPackage:
-    """A worker: opens the package once, on its node, and runs parts."""
+    """Worker that opens the package once on its node, and runs parts."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class RunPackage:
         self._folder = folder
         self._runner: PackageRunner | OrtpkgError
         try:
-            self._runner = PackageRunner(arrived(use, copies))
+            self._runner = PackageRunner(with_local_copy(use, copies))
         except OrtpkgError as error:
             self._runner = error
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """What a part gives."""
+        """Return the outputs of a part."""
         if row[FAILED] is not None:
             return dict(row)
         try:
@@ -80,7 +80,7 @@ class RunPackage:
         return {PARTS: row[PARTS], ROWS: outputs, DONE: done, FAILED: None}
 
     def _verify_attempt(self, part: Part) -> None:
-        """ClusterError for a part that ended several workers: Ray would try it for ever."""
+        """Raise ClusterError if a part killed several workers: Ray would retry it for ever."""
         before = self._folder.attempt(part) - 1
         if before >= MOST_ATTEMPTS:
             last = part.first_row + part.count - 1
@@ -92,7 +92,7 @@ class RunPackage:
 
 
 def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
-    """Writes the outputs of a part into the folder; returns what was done, or the error."""
+    """Write the outputs of a part to the folder; return what was done, or the error."""
     if row[FAILED] is None:
         try:
             folder.write(row[PARTS], row[ROWS])
@@ -102,5 +102,5 @@ def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
 
 
 def node_name(node_id: str) -> str:
-    """A node as users know it: its host, and enough of its id to tell several of one host."""
+    """Return a node's name for users: its host, and enough of its id to be unique on it."""
     return f"{platform.node()}/{node_id[:6]}"

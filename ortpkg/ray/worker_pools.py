@@ -1,4 +1,4 @@
-"""How many workers a batch has, on which nodes, and what each takes: no node is overcommitted."""
+"""Distribution of a batch's workers over nodes, so that no node is overcommitted."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ortpkg.batches.parts import Part
 from ortpkg.errors import ClusterError
 from ortpkg.quantities import nbytes_text
 
-#: Ray's names of resources.
+#: Names of Ray's resources.
 CPU, MEMORY = "CPU", "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Workers that take the same of a node.
+    """Workers that need the same resources of a node.
 
     Attributes:
-        node_ids: where they may run.
-        count: how many they are.
-        cpus: cores of each.
+        node_ids: Nodes where they may run.
+        count: Number of workers.
+        cpus: Cores of each.
         devices: GPUs and NPUs of each, by Ray's names.
-        memory_nbytes: of each.
-        weight: the share of the rows that they get, in rows a second where that is recorded.
+        memory_nbytes: Memory of each in bytes.
+        weight: Their share of the rows, in rows per second if that is recorded.
     """
 
     node_ids: tuple[str, ...]
@@ -40,51 +40,52 @@ class Pool:
 def worker_pools(
     trials: Sequence[NodeTrial], offers: Mapping[str, Mapping[str, float]], workers: Workers
 ) -> list[Pool]:
-    """The workers on the nodes that can run the package, in pools of those that take the same.
+    """Return the workers on the nodes that can run the package, in pools with equal needs.
 
-    A worker takes its cores, the device that its variant runs on, and the memory that its plan
-    says; workers go to nodes in turn, as many as fit.
+    A worker needs its cores, the device of its variant, and the memory of its plan. Workers are
+    assigned to nodes in turn, as many as fit.
 
     Args:
-        trials: of these nodes.
-        offers: node → what it has, by Ray's names.
-        workers: how many, and their cores; no number is as many as fit.
+        trials: Trials of these nodes.
+        offers: Resources of each node, by Ray's names.
+        workers: Number of workers (None for as many as fit), and their cores.
 
-    Raises ClusterError where not one fits.
+    Raises:
+        ClusterError: Not one fits.
     """
-    room = {each.node_id: _most(each, offers[each.node_id], workers) for each in trials}
+    room = {trial.node_id: _most(trial, offers[trial.node_id], workers) for trial in trials}
     total = sum(room.values())
     if not total:
         needs = " and ".join(
-            [f"{workers.cpus:g} cores", nbytes_text(max(each.memory_nbytes for each in trials))]
+            [f"{workers.cpus:g} cores", nbytes_text(max(trial.memory_nbytes for trial in trials))]
         )
         raise ClusterError(f"no node has what a worker takes: {needs} of memory")
     counts = _in_turn(room, total if workers.count is None else min(workers.count, total))
     kinds: dict[tuple[tuple[str, float], ...], list[NodeTrial]] = {}
-    for each in trials:
-        if counts[each.node_id]:
-            kinds.setdefault(tuple(sorted(each.resources.items())), []).append(each)
+    for trial in trials:
+        if counts[trial.node_id]:
+            kinds.setdefault(tuple(sorted(trial.resources.items())), []).append(trial)
     return [
         Pool(
-            node_ids=tuple(each.node_id for each in found),
-            count=sum(counts[each.node_id] for each in found),
+            node_ids=tuple(trial.node_id for trial in members),
+            count=sum(counts[trial.node_id] for trial in members),
             cpus=workers.cpus,
             devices=dict(devices),
-            memory_nbytes=max(each.memory_nbytes for each in found),
-            weight=sum(counts[each.node_id] * _rate(each, trials) for each in found),
+            memory_nbytes=max(trial.memory_nbytes for trial in members),
+            weight=sum(counts[trial.node_id] * _rate(trial, trials) for trial in members),
         )
-        for devices, found in kinds.items()
+        for devices, members in kinds.items()
     ]
 
 
 def _most(trial: NodeTrial, offer: Mapping[str, float], workers: Workers) -> int:
-    """How many workers fit on a node."""
+    """Return the number of workers that fit on a node."""
     needs = {CPU: workers.cpus, MEMORY: trial.memory_nbytes, **trial.resources}
     return min(int(offer.get(name, 0) / need) for name, need in needs.items() if need)
 
 
 def _in_turn(room: Mapping[str, int], count: int) -> dict[str, int]:
-    """So many workers, one for each node after the other."""
+    """Assign ``count`` workers to the nodes in turn."""
     counts = dict.fromkeys(room, 0)
     while sum(counts.values()) < count:
         for node, most in room.items():
@@ -94,20 +95,22 @@ def _in_turn(room: Mapping[str, int], count: int) -> dict[str, int]:
 
 
 def _rate(trial: NodeTrial, trials: Sequence[NodeTrial]) -> float:
-    """Rows a second, where that is recorded of all nodes; else each counts the same."""
-    rates = [best_rate(each.batch_times or {}) for each in trials]
+    """Return a node's rows per second if all nodes have records, else 1."""
+    rates = [best_rate(other.batch_times or {}) for other in trials]
     return best_rate(trial.batch_times or {}) if all(rates) else 1.0
 
 
 def shares(
     groups: Sequence[tuple[Part, ...]], pools: Sequence[Pool]
 ) -> list[list[tuple[Part, ...]]]:
-    """What each pool reads and runs, by weight; all are busy from the beginning."""
-    found: list[list[tuple[Part, ...]]] = [[] for _ in pools]
+    """Return the parts of each pool, divided by weight so that all are busy from the start."""
+    assigned: list[list[tuple[Part, ...]]] = [[] for _ in pools]
     rows = [0] * len(pools)
     for group in groups:
         count = sum(part.count for part in group)
-        place = min(range(len(pools)), key=lambda at: (rows[at] + count) / pools[at].weight)
-        found[place].append(group)
-        rows[place] += count
-    return found
+        pool_index = min(
+            range(len(pools)), key=lambda index: (rows[index] + count) / pools[index].weight
+        )
+        assigned[pool_index].append(group)
+        rows[pool_index] += count
+    return assigned

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ortpkg.ray.output_streams import for_results_alone, quiet_stderr
+from ortpkg.ray.output_streams import quiet_stderr, results_only
 
 DEATH = (
     "\x1b[33m(raylet)\x1b[0m A worker died. To troubleshoot the problem, look there.\nAnd there."
@@ -20,7 +20,7 @@ def test_what_rays_threads_print_is_no_result(capsys: pytest.CaptureFixture[str]
         print(DEATH)
         print(DEATH)
 
-    with for_results_alone(lambda: print("What was kept back.")):
+    with results_only(lambda: print("What was kept back.")):
         thread = threading.Thread(target=say, name="ray_listener")
         thread.start()
         thread.join()

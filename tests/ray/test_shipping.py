@@ -16,7 +16,7 @@ import ortpkg
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.measuring.package_digest import package_digest
 from ortpkg.ray import shipping
-from ortpkg.ray.shipping import NodeCopies, arrived, forget, packed_bytes
+from ortpkg.ray.shipping import NodeCopies, forget, packed_bytes, with_local_copy
 from tests.cli.conftest import DIGITS
 
 STORE = SimpleNamespace(get=lambda content: content)
@@ -33,14 +33,14 @@ def test_a_package_arrives_whole_once_and_goes(tmp_path: Path) -> None:
     shutil.copytree(DIGITS, mine)
     copies = NodeCopies(content=packed_bytes(str(mine)))
     use = PackageUse(reference=str(mine))
-    assert arrived(use, copies) is use
+    assert with_local_copy(use, copies) is use
     shutil.rmtree(mine)
-    there = arrived(use, copies)
-    assert there == arrived(use, copies)
+    there = with_local_copy(use, copies)
+    assert there == with_local_copy(use, copies)
     root = Path(there.reference)
     assert root.name == "digits.ortpackage"
     assert package_digest(root) == package_digest(DIGITS)
-    of_another_batch = Path(arrived(use, replace(copies, key="other")).reference)
+    of_another_batch = Path(with_local_copy(use, replace(copies, key="other")).reference)
     forget(copies.key)
     assert not root.exists()
     assert of_another_batch.exists()
@@ -61,7 +61,7 @@ def test_workers_of_a_node_unpack_a_packed_package_once(
     monkeypatch.setattr(shipping, "unpack", unpack)
     use, copies = PackageUse(reference=str(packed)), NodeCopies()
     with ThreadPoolExecutor(2) as workers:
-        first, second = workers.map(arrived, [use] * 2, [copies] * 2)
+        first, second = workers.map(with_local_copy, [use] * 2, [copies] * 2)
     assert first == second
     assert [str(root) for root in unpacked] == [first.reference]
     assert package_digest(Path(first.reference)) == package_digest(DIGITS)
@@ -74,4 +74,4 @@ def test_a_packed_package_is_sent_as_it_is_and_a_bare_model_not_at_all(tmp_path:
     model = str(DIGITS / "models/classifier/cpu-fp32/model.onnx")
     assert packed_bytes(model) is None
     use = PackageUse(reference=model)
-    assert arrived(use, NodeCopies()) is use
+    assert with_local_copy(use, NodeCopies()) is use
