@@ -1,4 +1,4 @@
-"""Pictures as SVG and as text, drawn by hand: they load nothing and read without a program.
+"""Pictures as SVG and as text, which load nothing and need no program to read.
 
 Other folders may import: ``palette``, ``scales``, ``svg``, ``text_pictures``.
 """

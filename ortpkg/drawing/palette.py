@@ -1,8 +1,8 @@
-"""The theme of pictures and pages: colours for light and dark screens, letters, kinds of shapes.
+"""Theme of pictures and pages: colours for light and dark screens, fonts, and kinds of shapes.
 
-Colours are CSS custom properties, so that one stylesheet serves a page and every picture in it, and
-a picture that stands alone follows the reader's system. What is printed has the light colours on
-white. Shapes name what they are (``kind="bar"``); how that looks is said here alone.
+Colours are CSS custom properties. One stylesheet serves a page and all its pictures, and a picture
+that stands alone follows the reader's system. Prints have the light colours on white. Shapes state
+their kind (``kind="bar"``), and only this module says how a kind looks.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-#: How many fills there are for execution providers and what else is counted: ``ep-0``, ``ep-1`` ...
+#: Number of fills for execution providers and other series: ``ep-0``, ``ep-1`` ...
 FILL_COUNT = 10
 
 
 class Shade(NamedTuple):
-    """One colour of the theme on a light and on a dark screen."""
+    """One colour of the theme, on a light and on a dark screen."""
 
     light: str
     dark: str
 
 
-#: Name of the custom property, without its two hyphens, to its colours. Texts are ``ink`` or
-#: ``faint``; both are readable on ``ground``, ``panel`` and what ends in ``-soft``, and ``ink`` is
-#: on the fills, too. So are ``accent``, ``good``, ``warn`` and ``bad`` on ``ground`` and ``panel``,
-#: and the last three on their own ``-soft``.
+#: Colours by the name of their custom property, without its two hyphens. Texts are ``ink`` or
+#: ``faint``; both are readable on ``ground``, ``panel`` and names that end in ``-soft``, and
+#: ``ink`` on the fills, too. ``accent``, ``good``, ``warn`` and ``bad`` are readable on ``ground``
+#: and ``panel``, and the last three on their own ``-soft``.
 THEME: Mapping[str, Shade] = {
     "ground": Shade("#f4f6f8", "#0f151b"),
     "panel": Shade("#ffffff", "#18212a"),
@@ -82,14 +82,14 @@ _DECLARATION = re.compile(r"([a-z-]+): var\(--([a-z0-9-]+)\);")
 
 
 def stylesheet() -> str:
-    """CSS for a page with pictures: the theme's custom properties, and how shapes look.
+    """Return CSS for a page with pictures: the theme's custom properties, and how shapes look.
 
-    The page may set ``data-theme`` of its root element to ``light`` or ``dark``, which then counts
-    more than what the reader's system asks for.
+    The page may set ``data-theme`` of its root element to ``light`` or ``dark``, which takes
+    precedence over the reader's system.
     """
     light = _properties({name: shade.light for name, shade in THEME.items()})
     dark = _properties({name: shade.dark for name, shade in THEME.items()})
-    # On paper nothing is dark: the rules for dark screens are for screens alone.
+    # Nothing is dark on paper, so the rules for dark screens apply to screens only.
     return (
         f":root {{ color-scheme: light; {light} }}\n"
         "@media screen and (prefers-color-scheme: dark) {"
@@ -101,17 +101,17 @@ def stylesheet() -> str:
 
 
 def document_style() -> str:
-    """The same for a picture that stands alone.
+    """Return the stylesheet for a picture that stands alone.
 
-    Each colour is also named plainly, for viewers that know no custom properties.
+    Each colour is also stated plainly, for viewers without custom properties.
     """
     return _DECLARATION.sub(
-        lambda found: f"{found[1]}: {THEME[found[2]].light}; {found[0]}", stylesheet()
+        lambda match: f"{match[1]}: {THEME[match[2]].light}; {match[0]}", stylesheet()
     )
 
 
 def fill_kind(number: int) -> str:
-    """The kind of a shape that is filled with the colour of that number; numbers begin anew."""
+    """Return the kind of a shape with the fill of that number; fills repeat after the last."""
     return f"ep-{number % FILL_COUNT}"
 
 

@@ -1,4 +1,4 @@
-"""From values to places along an axis."""
+"""Scales that map values to positions along an axis."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What is less is 0 on an axis: dividing it gives numbers that computers cannot tell from 0.
+#: Smaller values are 0 on an axis: dividing by them overflows.
 _LEAST_VALUE = 1e-200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """An axis from 0, or on a logarithmic one from ``origin``, to ``greatest``.
+    """Axis from 0, or on a logarithmic one from ``origin``, to ``greatest``.
 
     Attributes:
-        start, end: the places of its two ends; the end may be the lesser, as upwards in SVG.
-        origin: what a logarithmic axis begins with; 0 for a linear one.
+        start, end: Positions of its ends; the end may be the smaller one, as upwards in SVG.
+        greatest: Value at the end.
+        origin: First value of a logarithmic axis; 0 for a linear one.
     """
 
     start: float
@@ -26,11 +27,11 @@ class Scale:
 
     @property
     def is_logarithmic(self) -> bool:
-        """Whether equal lengths are equal factors."""
+        """True if equal lengths are equal factors."""
         return self.origin > 0
 
     def length(self, value: float) -> float:
-        """How far from the start ``value`` lies, towards the end."""
+        """Return the distance of ``value`` from the start."""
         if not self.is_logarithmic:
             share = value / self.greatest
         else:
@@ -39,11 +40,14 @@ class Scale:
         return share * abs(self.end - self.start)
 
     def place(self, value: float) -> float:
-        """Where ``value`` lies."""
+        """Return the position of ``value``."""
         return self.start + math.copysign(self.length(value), self.end - self.start)
 
     def round_ticks(self, count: int) -> list[float]:
-        """About so many values for marks: powers of ten, or steps of 1, 2 or 5 of one."""
+        """Return about ``count`` values for ticks.
+
+        They are powers of ten, or steps of 1, 2 or 5 times one.
+        """
         if self.is_logarithmic:
             first, last = math.ceil(math.log10(self.origin)), math.floor(math.log10(self.greatest))
             return [10.0**power for power in range(first, last + 1)]
@@ -53,30 +57,31 @@ class Scale:
         return [step * number for number in range(int(self.greatest / step) + 1)]
 
     def even_ticks(self, count: int) -> list[float]:
-        """Values that part the axis into so many equal parts, both ends included."""
+        """Return values that divide the axis into ``count`` equal parts, with both ends."""
         return [self.greatest * number / count for number in range(count + 1)]
 
 
 def scale_of(
     values: Sequence[float], *, start: float, end: float, logarithmic_from: float
 ) -> Scale:
-    """The axis for ``values``, none of which is negative or infinite.
+    """Return the axis for ``values``, none of which is negative or infinite.
 
-    It is logarithmic where the greatest is that many times the least that is more than 0.
+    It is logarithmic if the greatest is more than ``logarithmic_from`` times the smallest positive
+    one.
     """
-    known = [value for value in values if value > _LEAST_VALUE]
-    greatest = max(known, default=1.0)
-    least = min(known, default=1.0)
-    # A logarithmic axis begins below the least value, so that every bar has a length.
+    positive = [value for value in values if value > _LEAST_VALUE]
+    greatest = max(positive, default=1.0)
+    least = min(positive, default=1.0)
+    # A logarithmic axis starts below the smallest value, so that every bar has a length.
     is_wide = greatest / least > logarithmic_from
     origin = 10 ** math.floor(math.log10(least) - 0.3) if is_wide else 0.0
     return Scale(start=start, end=end, greatest=greatest, origin=origin)
 
 
 def maxima(values: Sequence[float], count: int) -> list[float]:
-    """The greatest of each of ``count`` equal parts of ``values``, in order.
+    """Return the greatest of each of ``count`` equal parts of ``values``, in order.
 
-    All of ``values`` where there are no more than ``count`` of them.
+    If there are at most ``count`` values, all are returned.
     """
     total = len(values)
     if total <= count:

@@ -1,4 +1,4 @@
-"""Elements, documents and inline figures of SVG; every text in them is escaped here."""
+"""SVG elements, documents and inline figures; every text in them is escaped here."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from html import escape
 
 from ortpkg.drawing.palette import document_style
 
-#: What is shown of a text where one points at it.
+#: Most characters of a text in a tooltip.
 _LONGEST_WHOLE = 1_000
 
 
 def document(
     parts: Iterable[str], *, width: int, height: int, title: str, description: str = ""
 ) -> str:
-    """A picture that stands alone: it carries the theme, on a ground of its own.
+    """Return a picture that stands alone, with the theme and its own background.
 
     Args:
-        parts: the elements.
-        width, height: of the picture, in the units of its elements.
-        title: what it is called, for those who cannot see it.
-        description: what can be seen in it, for the same.
+        parts: The elements.
+        width, height: Size of the picture, in the units of its elements.
+        title: Title, for those who cannot see it.
+        description: What can be seen in it, for the same.
     """
     ground = box(0, 0, width, height, kind="ground")
     style = f"<style>{document_style()}</style>"
@@ -33,14 +33,14 @@ def document(
 def figure(
     parts: Iterable[str], *, width: int, height: int, name: str, title: str, description: str = ""
 ) -> str:
-    """A picture within a page, which has :func:`ortpkg.drawing.palette.stylesheet` once.
+    """Return a picture within a page, which has :func:`ortpkg.drawing.palette.stylesheet` once.
 
     Args:
-        parts: the elements.
-        width, height: of the picture, in CSS pixels.
-        name: begins the ids in it; no other figure of the page may have it. Letters, digits, "-".
-        title: what it is called, for those who cannot see it.
-        description: what can be seen in it, for the same.
+        parts: The elements.
+        width, height: Size of the picture in CSS pixels.
+        name: Prefix of the ids, unique on the page: letters, digits, "-".
+        title: Title, for those who cannot see it.
+        description: What can be seen in it, for the same.
     """
     return _picture(parts, "", width, height, (name, title, description))
 
@@ -61,51 +61,54 @@ def _picture(
 
 
 def text(x: float, y: float, words: str, *, note: str = "", **attributes: str) -> str:
-    """``words`` from (x, y) on; ``note`` follows them in small letters."""
+    """Return ``words`` at (x, y), followed by ``note`` in small letters."""
     tail = f' <tspan class="small">{shown(note)}</tspan>' if note else ""
     return f"<text{_listed({'x': x, 'y': y, **attributes})}>{shown(words)}{tail}</text>"
 
 
 def label(x: float, y: float, words: str, most: int, **attributes: str) -> str:
-    """``words`` in at most ``most`` characters; all of them are shown where one points at it."""
+    """Return ``words`` in at most ``most`` characters, with the whole text as a tooltip."""
     if len(words) <= most:
         return text(x, y, words, **attributes)
     whole = shown(shortened(words, _LONGEST_WHOLE))
-    own = _listed({"x": x, "y": y, **attributes})
-    return f"<text{own}>{shown(shortened(words, most))}<title>{whole}</title></text>"
+    attribute_text = _listed({"x": x, "y": y, **attributes})
+    return f"<text{attribute_text}>{shown(shortened(words, most))}<title>{whole}</title></text>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: str) -> str:
-    """A line from (x1, y1) to (x2, y2)."""
+    """Return a line from (x1, y1) to (x2, y2)."""
     return f"<line{_listed({'x1': x1, 'y1': y1, 'x2': x2, 'y2': y2, **attributes})}/>"
 
 
 def box(
     x: float, y: float, width: float, height: float, *, title: str = "", **attributes: str
 ) -> str:
-    """A rectangle; ``title``, at most a thousand letters of it, is shown where one points at it."""
-    own = _listed({"x": x, "y": y, "width": width, "height": height, **attributes})
+    """Return a rectangle, with at most a thousand characters of ``title`` as a tooltip."""
+    attribute_text = _listed({"x": x, "y": y, "width": width, "height": height, **attributes})
     if not title:
-        return f"<rect{own}/>"
-    return f"<rect{own}><title>{shown(shortened(title, _LONGEST_WHOLE))}</title></rect>"
+        return f"<rect{attribute_text}/>"
+    return f"<rect{attribute_text}><title>{shown(shortened(title, _LONGEST_WHOLE))}</title></rect>"
 
 
-def boxes(places: Iterable[tuple[float, float, float, float]], **attributes: str) -> str:
-    """Rectangles (x, y, width, height) as one element, which takes a fifth of the letters."""
+def boxes(rectangles: Iterable[tuple[float, float, float, float]], **attributes: str) -> str:
+    """Return rectangles (x, y, width, height) as one element.
+
+    One element for all has a fifth of the characters of one for each.
+    """
     path = "".join(
         f"M{_number(x)} {_number(y)}h{_number(width)}v{_number(height)}h-{_number(width)}z"
-        for x, y, width, height in places
+        for x, y, width, height in rectangles
     )
     return f"<path{_listed({'d': path, **attributes})}/>"
 
 
 def dot(x: float, y: float, radius: float, **attributes: str) -> str:
-    """A disc round (x, y)."""
+    """Return a disc around (x, y)."""
     return f"<circle{_listed({'cx': x, 'cy': y, 'r': radius, **attributes})}/>"
 
 
 def area(points: Sequence[tuple[float, float]], floor: float, **attributes: str) -> str:
-    """What lies between ``floor`` and a line through ``points``, of which there is one or more."""
+    """Return the area between ``floor`` and a line through ``points``, at least one."""
     first, last = points[0][0], points[-1][0]
     corners = [(first, floor), *points, (last, floor)]
     path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)
@@ -113,14 +116,14 @@ def area(points: Sequence[tuple[float, float]], floor: float, **attributes: str)
 
 
 def group(parts: Iterable[str], **attributes: str) -> str:
-    """Elements that have attributes in common."""
+    """Return elements with common attributes."""
     return f"<g{_listed({**attributes})}>{''.join(parts)}</g>"
 
 
 def hatching(name: str) -> str:
-    """The definition of slanting lines for what is wrong; filled by ``fill=f"url(#{name})"``.
+    """Return the definition of a hatching for faults, to be used as ``fill=f"url(#{name})"``.
 
-    ``name``: an id that nothing else in the page or picture has.
+    ``name`` is an id that nothing else in the page or picture has.
     """
     return (
         f'<defs><pattern id={_quoted(name)} width="6" height="6"'
@@ -130,34 +133,34 @@ def hatching(name: str) -> str:
 
 
 def shortened(words: str, most: int) -> str:
-    """``words`` in at most so many characters."""
+    """Return ``words`` in at most ``most`` characters."""
     return words if len(words) <= most else words[: max(most - 1, 1)] + "…"
 
 
 def visible(words: str) -> str:
-    r"""``words`` with what cannot be seen as an escape: "\\n", "\\x1b", "\\u202e".
+    r"""Return ``words`` with invisible characters as escapes: "\\n", "\\x1b", "\\u202e".
 
-    These are control characters, which XML has none of, characters that turn the direction of
-    writing or have no width, and all kinds of spaces but the common one. Markup is not escaped.
+    These are control characters, which XML does not allow, characters that turn the direction of
+    writing or have no width, and all spaces but the common one. Markup is not escaped.
     """
     if words.isprintable():
         return words
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in words
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in words
     )
 
 
 def shown(words: str) -> str:
-    """``words`` for XML and HTML: markup escaped, and :func:`visible`.
+    """Return ``words`` for XML and HTML: :func:`visible`, and with markup escaped.
 
-    Names of models and values come from strangers.
+    Names of models and values are not trusted.
     """
     return escape(visible(words))
 
 
 def _listed(attributes: dict[str, str | float]) -> str:
-    """Attributes as XML has them: ``text_anchor`` is text-anchor, ``kind`` the class."""
+    """Return attributes as XML has them: ``text_anchor`` is text-anchor, ``kind`` the class."""
     return "".join(
         f" {'class' if name == 'kind' else name.replace('_', '-')}={_quoted(value)}"
         for name, value in attributes.items()

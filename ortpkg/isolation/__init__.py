@@ -1,4 +1,4 @@
-"""Foreign code in child processes: started, spoken to, watched for time and memory, and ended.
+"""Foreign code in child processes: start, messages, limits and end.
 
 Only this folder may import: ``child_main``, ``orphan``; other folders may import the rest.
 """

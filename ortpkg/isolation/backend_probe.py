@@ -1,10 +1,9 @@
-"""Ask a backend what it has, in a child, and keep the answer until what it depends on changes.
+"""Asks a backend for its devices in a child process, and caches the answer until its inputs change.
 
-That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout
-in every process. The reason says so, and how to ask again. That a library refuses to load, or that
-the package which brings it raises or exits, is remembered for as long as nothing changes that a
-refusal depends on. Any other failure costs no more than an answer, and is asked again by the next
-process, which may find it mended.
+A backend that hangs is remembered for a few minutes, because it would cost its whole timeout in
+every process. The reason says so, and how to ask again. That a library refuses to load, or that its
+package raises or exits, is remembered until something changes that the refusal depends on. Other
+failures cost no more than an answer; the next process asks again and may find them fixed.
 """
 
 from __future__ import annotations
@@ -24,22 +23,24 @@ from ortpkg.quantities import parse_duration_s
 from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 from ortpkg.variables import flag_variable
 
-#: A first load of a backend with a cold disk takes seconds; one that hangs must not hang us.
+#: Loading a backend from a cold disk takes seconds; one that hangs must not hang us.
 PROBE_TIMEOUT_S = 30.0
-#: How long it is believed without asking again that a backend hangs; a machine that was only busy
-#: has time to recover.
+#: Time that a hang is remembered; a machine that was only busy can recover meanwhile.
 HANG_LIFETIME_S = 180.0
 TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
 RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
 _MOST_KEPT = 32
-#: Key of a remembered answer that is no value: how the child failed.
+#: Key of a remembered failure of the child.
 _FAILED = "failed"
 _REFUSED_KIND = "refusal_"
 _MOST_TIMEOUT_S = 3600
 
 
 class ProbeAnswer(NamedTuple):
-    """What a backend said: ``value``, or None with a ``failure``; ``is_hang`` for no answer."""
+    """Answer of a backend: ``value``, or None with a ``failure``.
+
+    ``is_hang`` if it did not answer.
+    """
 
     value: Any = None
     failure: str = ""
@@ -54,21 +55,21 @@ class ProbeAnswer(NamedTuple):
         return self.value
 
 
-#: Answers of this process, failures included, so that a backend that hangs costs its timeout once.
+#: Answers of this process, including failures, so that a hanging backend costs its timeout once.
 _ANSWERS: dict[str, ProbeAnswer] = {}
-_is_nobody_asked: ContextVar[bool] = ContextVar("_is_nobody_asked", default=False)
-_is_asked_anew: ContextVar[bool] = ContextVar("_is_asked_anew", default=False)
-_are_refusals_doubted: ContextVar[bool] = ContextVar("_are_refusals_doubted", default=False)
+_uses_memory_only: ContextVar[bool] = ContextVar("_uses_memory_only", default=False)
+_asks_again: ContextVar[bool] = ContextVar("_asks_again", default=False)
+_doubts_refusals: ContextVar[bool] = ContextVar("_doubts_refusals", default=False)
 
 
 class Refusals(NamedTuple):
-    """Rules for remembering refusals: answers that are one, and failures that are no hang.
+    """Rules for remembering refusals: answers that are refusals, and failures that are not hangs.
 
     Attributes:
-        reason_of: takes an answer; returns the reason if it is a refusal, else "".
-        is_lasting: takes a reason; True if the next process would be refused, too.
-        depends_on: returns JSON that changes when a refusal may no longer hold. Called only where
-            no other answer is remembered.
+        reason_of: Takes an answer; returns the reason if it is a refusal, else "".
+        is_lasting: Takes a reason; returns True if the next process would be refused, too.
+        depends_on: Returns JSON that changes when a refusal may no longer apply. Called only if no
+            other answer is remembered.
     """
 
     reason_of: Callable[[Any], str]
@@ -91,12 +92,12 @@ def ask_backend(
     ``ORTPKG_PROBE_AGAIN`` is set.
 
     Args:
-        function: as ``"module:function"``.
-        arguments: keyword arguments; JSON.
-        fingerprint: JSON; an answer is remembered for as long as it stays the same.
-        timeout_s: limit of the call; default: :func:`probe_timeout_s`.
-        is_kept: takes an answer; True if later processes may use it.
-        refusals: which answers are refusals, and what else these depend on.
+        function: Function as ``"module:function"``.
+        arguments: Keyword arguments; JSON.
+        fingerprint: JSON; an answer is remembered as long as this stays the same.
+        timeout_s: Limit of the call; default: :func:`probe_timeout_s`.
+        is_kept: Takes an answer; returns True if later processes may use it.
+        refusals: Answers that are refusals, and what else these depend on.
     """
     if refusals is not None:
         asks = partial(ask_backend, function, arguments, timeout_s=timeout_s)
@@ -105,9 +106,9 @@ def ask_backend(
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
     limit_s = probe_timeout_s() if timeout_s is None else timeout_s
-    if _is_nobody_asked.get():
+    if _uses_memory_only.get():
         return ProbeAnswer(value=read_fact(_kind_of(function), key))
-    if _is_asked_anew.get():
+    if _asks_again.get():
         write_fact(_kind_of(function), key, None)
         _ANSWERS[text] = _ask_child(function, arguments, key, limit_s, is_kept)
     elif text not in _ANSWERS:
@@ -124,13 +125,13 @@ def _ask_with_refusals(
     """Return the answer of :func:`ask_backend`, and remember it if it is a lasting refusal."""
     with asking_nobody():
         remembered = asks(fingerprint=key["fingerprint"])
-    if remembered.value is not None and not _is_asked_anew.get():
+    if remembered.value is not None and not _asks_again.get():
         return remembered
     kind = f"{_REFUSED_KIND}{_kind_of(key['function'])}"
     key = {**key, "depends_on": refusals.depends_on()}
     refused = read_fact(kind, key)
-    is_doubted = _are_refusals_doubted.get() or flag_variable(RETRY_VARIABLE)
-    if _is_nobody_asked.get() or (refused is not None and not (is_doubted or _is_asked_anew.get())):
+    is_doubted = _doubts_refusals.get() or flag_variable(RETRY_VARIABLE)
+    if _uses_memory_only.get() or (refused is not None and not (is_doubted or _asks_again.get())):
         return _remembered_refusal(refused)
     answer = asks(
         fingerprint=key["fingerprint"],
@@ -153,24 +154,24 @@ def _remembered_refusal(fact: Any) -> ProbeAnswer:
 
 @contextlib.contextmanager
 def doubting_refusals() -> Iterator[None]:
-    """Return a context in which libraries that refused before are asked again.
+    """Ask libraries again that refused before, in this context.
 
-    For commands that show devices: their user may just have installed what was missing. All
-    remembered refusals are forgotten, since one library may have refused several questions.
+    It is for commands that show devices: their user may just have installed what was missing. All
+    remembered refusals are forgotten, because one library may have refused several questions.
     """
     prune_facts(f"{_REFUSED_KIND}*", keep=0)
-    with _set_within(_are_refusals_doubted):
+    with _set_within(_doubts_refusals):
         yield
 
 
 def asking_anew() -> AbstractContextManager[None]:
-    """Return a context in which backends are asked again; the new answers are remembered."""
-    return _set_within(_is_asked_anew)
+    """Return a context in which backends are asked again; new answers are remembered."""
+    return _set_within(_asks_again)
 
 
 def asking_nobody() -> AbstractContextManager[None]:
-    """Return a context in which all answers come from memory: None where none is remembered."""
-    return _set_within(_is_nobody_asked)
+    """Return a context in which all answers come from memory, or are None."""
+    return _set_within(_uses_memory_only)
 
 
 @contextlib.contextmanager
@@ -185,7 +186,8 @@ def _set_within(flag: ContextVar[bool]) -> Iterator[None]:
 def probe_timeout_s() -> float:
     """Return the limit of one probe in seconds: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30.
 
-    Raises UsageError if the variable holds no duration, or one above an hour.
+    Raises:
+        UsageError: The variable is not a duration, or is above an hour.
     """
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     if not text:
@@ -207,9 +209,9 @@ def _ask(
 ) -> ProbeAnswer:
     kind = _kind_of(function)
     asks_again = flag_variable(RETRY_VARIABLE)
-    known = read_fact(kind, key)
-    if known is not None:
-        return ProbeAnswer(value=known)
+    cached = read_fact(kind, key)
+    if cached is not None:
+        return ProbeAnswer(value=cached)
     remembered = None if asks_again else _remembered_hang(kind, key)
     if remembered is not None:
         return remembered
@@ -223,7 +225,7 @@ def _ask_child(
     timeout_s: float,
     is_kept: Callable[[Any], bool],
 ) -> ProbeAnswer:
-    # only where nothing is remembered
+    # imported only if nothing is remembered
     from ortpkg.isolation.child import ChildOutcome, call_in_child
 
     kind = _kind_of(function)
@@ -240,7 +242,7 @@ def _ask_child(
 
 
 def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None:
-    """The answer that says that it hung lately; None where it did not."""
+    """Return the failure of a recent hang, or None."""
     hang = read_fact(_hangs_of(kind), key)
     if not isinstance(hang, dict):
         return None
@@ -248,7 +250,7 @@ def _remembered_hang(kind: str, key: Mapping[str, object]) -> ProbeAnswer | None
     if not isinstance(reason, str) or not isinstance(time_s, int | float):
         return None
     age_s = _now_s() - time_s
-    if not 0 <= age_s < HANG_LIFETIME_S:  # older, or of a clock that was set back
+    if not 0 <= age_s < HANG_LIFETIME_S:  # older, or the clock was set back
         return None
     return ProbeAnswer(
         failure=f"{reason} ({age_s / 60:.0f} min ago; set {RETRY_VARIABLE}=1 to ask it again)",

@@ -1,7 +1,7 @@
-"""Run a function that loads foreign code in a child process: a crash, hang or exit is a value here.
+"""Call a function that loads foreign code in a child process; a crash, hang or exit is a result.
 
-A child protects from accidents, not from attackers: it has all rights of this process. How it is
-started and ended is told in :mod:`ortpkg.isolation.process`.
+A child protects from accidents, not from attackers: it has all rights of this process.
+:mod:`ortpkg.isolation.process` describes how it is started and ended.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from ortpkg.quantities import limit_text, time_limit_text
 _MOST_RESULT_BYTES = 1 << 22
 _MOST_ERROR_BYTES = 1 << 14
 _MEMORY_POLL_S = 0.05
-#: What a child whose output has ended is given to end, where less is left of its time: a busy
-#: machine is slow in it.
+#: Least time for a child whose output has ended to exit, because a busy machine is slow.
 _LINGER_S = 5.0
 
 
 class ChildOutcome(StrEnum):
-    """How a child ended."""
+    """Way in which a child ended."""
 
     DONE = "done"
     RAISED = "raised"
@@ -45,12 +44,12 @@ class ChildOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildResult:
-    """What a child gave.
+    """Result of a child.
 
     Attributes:
-        outcome: DONE, or how it failed.
-        value: the function's result (JSON) where DONE, else None.
-        reason: one sentence on a failure; "" where DONE.
+        outcome: DONE, or the kind of failure.
+        value: Result of the function (JSON) if DONE, else None.
+        reason: Sentence on a failure, or "".
     """
 
     outcome: ChildOutcome
@@ -66,14 +65,12 @@ def call_in_child(
     memory_limit_nbytes: int | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> ChildResult:
-    """Calls ``"package.module:function"`` with JSON ``arguments`` in a child process.
+    """Call ``"package.module:function"`` with JSON ``arguments`` in a child process.
 
-    Whatever the child does is told by the result, and never raised.
-
-    The child is ended, with everything that it started (on Windows: itself only), when
-    ``timeout_s`` has passed, when it writes more than 4 MiB, when this call is interrupted, and
-    soon after it holds more than ``memory_limit_nbytes`` of memory (looked at every 50 ms).
-    ``variables`` are set in its environment.
+    Whatever the child does is in the result and never raised. The child and everything that it
+    started (on Windows: only the child) are killed when ``timeout_s`` has passed, when it writes
+    more than 4 MiB, when this call is interrupted, and soon after it holds more than
+    ``memory_limit_nbytes`` (checked every 50 ms). ``variables`` are set in its environment.
     """
     try:
         child = start_process("ortpkg.isolation.child_main", function, variables=variables)
@@ -103,7 +100,7 @@ def _converse(
     deadline_s = time.monotonic() + timeout_s
     output = _BoundedReader(child.stdout, _MOST_RESULT_BYTES)
     errors = _BoundedReader(child.stderr, _MOST_ERROR_BYTES, keep_reading=True)
-    with contextlib.suppress(OSError):  # it died before it read; how, the exit status tells
+    with contextlib.suppress(OSError):  # it died before it read; its exit status says how
         rest = memoryview(request)
         while rest:  # an unbuffered write may end early
             rest = rest[child.stdin.write(rest) :]
@@ -133,11 +130,9 @@ def _converse(
 
 
 def _outgrows(pid: int, output: _BoundedReader, timeout_s: float, limit_nbytes: int) -> bool:
-    """Waits for the child's output, at most ``timeout_s``.
+    """Wait for the child's output; return True as soon as its memory exceeds the limit.
 
-    True as soon as it holds more than the limit.
-
-    What it has started counts, too, where the system tells.
+    Processes that it has started count, too, if the system reports them.
     """
     deadline_s = time.monotonic() + timeout_s
     beside = DescendantMemory(pid)
@@ -168,7 +163,7 @@ def _result_of(status: int, output: str, errors: str) -> ChildResult:
 
 
 class _BoundedReader(threading.Thread):
-    """Reads a pipe to its end, but keeps no more than its first ``limit`` bytes."""
+    """Thread that reads a pipe to its end, but keeps only the first ``limit`` bytes."""
 
     def __init__(self, pipe: IO[bytes], limit: int, *, keep_reading: bool = False) -> None:
         super().__init__(daemon=True)
@@ -184,7 +179,7 @@ class _BoundedReader(threading.Thread):
         while True:
             try:
                 chunk = os.read(self._pipe.fileno(), 1 << 16)
-            except (OSError, ValueError):  # the other side of a race with the child's end
+            except (OSError, ValueError):  # lost a race with the child's end
                 return
             if not chunk:
                 return

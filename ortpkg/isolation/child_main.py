@@ -1,6 +1,6 @@
-"""The child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result.
+"""Child's side of :mod:`ortpkg.isolation.child`: calls one function and writes its result.
 
-Foreign libraries print, also from native code; so their standard output is turned to standard error
+Foreign libraries print, also from native code. So standard output is redirected to standard error
 first, and the result goes through a private copy of the descriptor.
 """
 
@@ -16,10 +16,7 @@ from ortpkg.isolation.orphan import end_with_parent
 
 
 def main() -> None:
-    """Runs "module:function" of the command line on the JSON arguments of stdin.
-
-    Writes one JSON object.
-    """
+    """Call "module:function" of the command line with the JSON arguments of stdin; write JSON."""
     channel = os.dup(1)
     os.dup2(2, 1)
     end_with_parent()
@@ -32,6 +29,5 @@ def main() -> None:
         reply = {"error": f"{type(error).__name__}: {error}"}
     with os.fdopen(channel, "w", encoding="utf-8") as file:
         json.dump(reply, file)
-    # A native library may hang or crash while the interpreter shuts down; the answer is out
-    # already.
+    # A native library may hang or crash while the interpreter shuts down; the answer has been sent.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""A child process that ends with its parent, however that ended, whatever native code is doing."""
+"""Ends a child process together with its parent, whatever ended the parent or native code does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYNCHRONIZE, _FOR_EVER = 0x100000, 0xFFFFFFFF
 
 
 def end_with_parent() -> None:
-    """Ends this process (on POSIX its whole process group) as soon as its parent has ended."""
+    """End this process (on POSIX its whole process group) as soon as its parent has ended."""
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""Child processes of this interpreter: started alike, ended for certain, their ends explained."""
+"""Child processes of this interpreter: start, end and exit reasons."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from ortpkg.errors import quoted
 from ortpkg.host.descendants import descendants_of
 
-#: Names the interpreter of child processes.
+#: Variable with the interpreter of child processes.
 PYTHON_VARIABLE = "ORTPKG_PYTHON"
-#: argv: this text, the directory that holds the package, the module whose ``main`` to call, and its
-#: own arguments.
+#: argv: this text, the directory of the package, the module whose ``main`` to call, and its own
+#: arguments.
 _BOOTSTRAP = (
     "import sys; sys.path.append(sys.argv[1]); from importlib import import_module;"
     " import_module(sys.argv[2]).main()"
@@ -26,13 +26,19 @@ _BOOTSTRAP = (
 def start_process(
     module: str, *arguments: str, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """A child that calls ``main`` of our ``module``, with unbuffered pipes as standard streams.
+    """Start a child that calls ``main`` of our ``module``.
 
-    It is started by ``subprocess`` with ``-P`` (no module is taken from the current directory),
-    never by multiprocessing's spawn, which would import the caller's main module again, and, on
-    POSIX, in a session of its own, so that a terminal's Ctrl-C is its parent's. ``ORTPKG_PYTHON``
-    names another interpreter, for programs that embed or freeze Python. ``variables`` are set in
-    its environment. OSError, which names it, where it cannot be started.
+    Its standard streams are unbuffered pipes. It is started by ``subprocess`` with ``-P`` (no
+    module is imported from the current directory), never by multiprocessing's spawn, which would
+    import the caller's main module again. On POSIX it has its own session, so that a terminal's
+    Ctrl-C goes to its parent only. ``ORTPKG_PYTHON`` names another interpreter, for programs that
+    embed or freeze Python.
+
+    Args:
+        variables: Variables to set in its environment.
+
+    Raises:
+        OSError: It cannot be started; the message names it.
     """
     try:
         return subprocess.Popen(
@@ -60,15 +66,15 @@ def start_process(
 
 
 def interpreter() -> str:
-    """The Python that children run."""
+    """Return the path of the Python that children run."""
     return os.environ.get(PYTHON_VARIABLE) or sys.executable
 
 
 def end_process(child: subprocess.Popen[bytes]) -> None:
-    """Kills and awaits a child that has not been waited for (its id is surely still its own).
+    """Kill and await a child that has not been waited for, so that its id is still its own.
 
-    On POSIX with its whole session, on Linux with what it started in sessions of their own too;
-    elsewhere these find out by themselves that it has ended. On Windows itself only.
+    On POSIX its whole session is killed, on Linux also what it started in other sessions; elsewhere
+    those notice by themselves that it has ended. On Windows only the child is killed.
     """
     if child.returncode is not None:
         return
@@ -85,9 +91,9 @@ def end_process(child: subprocess.Popen[bytes]) -> None:
 
 
 def exit_reason(status: int) -> str:
-    """How a child with that return code ended, e.g. "it was ended by SIGSEGV"."""
+    """Return how a child with that return code ended, e.g. "it was ended by SIGSEGV"."""
     if status >= 0:
-        # Windows' exception codes are read in hexadecimal
+        # Windows exception codes are usually shown in hexadecimal.
         shown = hex(status) if status > 255 else str(status)
         return f"it ended with status {shown}"
     try:
@@ -97,6 +103,9 @@ def exit_reason(status: int) -> str:
 
 
 def last_words(errors: str) -> str:
-    """The last line that a child wrote to standard error, as the end of a sentence; "" for none."""
+    """Return the last line that a child wrote to standard error, or "".
+
+    It is the end of a sentence.
+    """
     lines = [line for line in errors.splitlines() if line.strip()]
     return f"; its last words: {quoted(lines[-1].strip())}" if lines else ""

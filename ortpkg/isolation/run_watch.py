@@ -1,8 +1,8 @@
-"""Ends a computation inside a foreign library where the run that it belongs to is to end.
+"""Stops a computation inside a foreign library when its run must end.
 
-A library that computes a whole partition in one call cannot ask whether the run was cancelled or
-has passed its time, nor say what memory it takes; one watching thread per process looks at all such
-calls, and tells the library to stop.
+A library that computes a whole partition in one call cannot check whether the run was cancelled or
+has exceeded its time, nor report its memory. One watchdog thread per process checks all such calls,
+and tells the library to stop.
 """
 
 from __future__ import annotations
@@ -19,47 +19,50 @@ from ortpkg.host.memory import resident_nbytes as process_nbytes
 
 ResultT = TypeVar("ResultT")
 
-#: How often a running call is looked at, in seconds.
+#: Interval in which a running call is checked, in seconds.
 _INTERVAL_S = 0.02
-#: How many looks at nothing the watching thread waits for the next call; then it sleeps, and waking
-#: it costs a small model more than it takes itself.
+#: Checks without a call before the watchdog sleeps; waking it costs a small model more than its
+#: run.
 _MOST_IDLE_LOOKS = 50
-#: How long a call that was told to stop may go on before the last resort, in seconds.
+#: Time that a call may continue after it was told to stop, before the last resort, in seconds.
 _GRACE_S = 2.0
 _LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
 
 
 class Watched(Protocol):
-    """What long loops ask of an OpKernelContext: its checks raise where the run is to end."""
+    """Checks of an OpKernelContext that long loops call; they raise if the run must end."""
 
     @property
     def is_memory_limited(self) -> bool:
-        """Whether its caller has limited its memory; else :meth:`check_allocation` is not asked."""
+        """True if the caller has limited the memory.
+
+        Otherwise :meth:`check_allocation` is not needed.
+        """
         ...
 
     def check_cancelled(self) -> None:
-        """Raises CancelledError if the caller wants an end, LimitExceededError if time is over."""
+        """Raise CancelledError if the run is to end, or LimitExceededError if time is up."""
         ...
 
     def check_allocation(self, nbytes: int) -> None:
-        """Raises LimitExceededError where so many bytes more would pass the run's limit."""
+        """Raise LimitExceededError if so many more bytes would exceed the run's limit."""
         ...
 
 
 class WatchedRun(Watched, Protocol):
-    """The part of OpKernelContext that a computation in a foreign library asks."""
+    """Part of OpKernelContext that a computation in a foreign library needs."""
 
     @property
     def is_watched(self) -> bool:
-        """Whether the run has any limit, or can be cancelled; else nobody has to look at it."""
+        """True if the run has any limit or can be cancelled; otherwise it need not be watched."""
         ...
 
 
 class _Call:
-    """One call into a library that may have to be stopped.
+    """Call into a library that may have to be stopped.
 
     Attributes:
-        is_own: whether the library computes in this process, whose memory grows by all such calls
+        is_own: True if the library computes in this process, whose memory grows by all such calls
             together.
     """
 
@@ -73,15 +76,16 @@ class _Call:
         self._stop = stop
         self.is_own = resident_nbytes is None
         self._resident_nbytes = process_nbytes if resident_nbytes is None else resident_nbytes
-        # To read it takes as long as a small model: where there is no limit, nobody does.
+        # Reading it takes as long as a small model, so it is read only with a limit.
         self._held_nbytes = self._resident_nbytes() if context.is_memory_limited else None
         self.error: OrtpkgError | None = None
         self._stopped_at = 0.0
 
     def look(self, sharers: int) -> None:
-        """Stops the call if its run is to end: at each look, as libraries drop early requests.
+        """Stop the call if its run must end, at each check, because libraries drop early requests.
 
-        ``sharers``: calls among which the growth of memory is divided, as nobody tells whose it is.
+        ``sharers`` is the number of calls among which the growth of memory is divided, since
+        nothing tells whose it is.
         """
         if self.error is None:
             try:
@@ -100,22 +104,22 @@ class _Call:
             self._context.check_allocation(grown_nbytes // sharers)
 
     def is_stuck(self, grace_s: float) -> bool:
-        """Whether it goes on in this process although it was told to stop ``grace_s`` ago."""
+        """Return True if it continues in this process ``grace_s`` after it was told to stop."""
         return (
             self.is_own and self.error is not None and time.monotonic() - self._stopped_at > grace_s
         )
 
 
 class _Watch:
-    """The thread that looks at running calls; it sleeps where there were none for a while."""
+    """Watchdog thread that checks running calls, and sleeps if there were none for a while."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Starts anew in a fork, which lacks our threads and may have locks they held."""
+        """Start again in a fork, which lacks our threads and may have locks that they held."""
         self._calls: dict[_Call, None] = {}
-        # Taken by itself where nobody waits: a condition's own entry and exit are calls of Python
+        # Used alone if nothing waits: a condition's own entry and exit are calls of Python
         # functions.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -123,7 +127,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
 
     def add(self, call: _Call) -> None:
-        """Has the watching thread look at ``call``; starts or wakes it."""
+        """Register a call with the watchdog thread, starting or waking it if needed."""
         with self._lock:
             self._calls[call] = None
             if self._thread is None or not self._thread.is_alive():
@@ -136,7 +140,7 @@ class _Watch:
                 self._changed.notify()
 
     def remove(self, call: _Call) -> None:
-        """No longer looks at ``call``, which has ended."""
+        """Unregister a call that has ended."""
         with self._lock:
             self._calls.pop(call, None)
 
@@ -149,16 +153,14 @@ class _Watch:
                     self._is_asleep = True
                     self._changed.wait()
                     self._is_asleep = False
-                    idle_looks = (
-                        0  # also where the call that woke it has ended by now: more may follow
-                    )
+                    idle_looks = 0  # also if the call that woke it has ended: more may follow
                 self._changed.wait(_INTERVAL_S)
                 self._look_once()
 
     def _look_once(self) -> None:
-        own = sum(call.is_own for call in self._calls)
+        own_calls = sum(call.is_own for call in self._calls)
         for call in self._calls:
-            call.look(own if call.is_own else 1)
+            call.look(own_calls if call.is_own else 1)
             if _LAST_RESORT and call.error is not None and call.is_stuck(_GRACE_S):
                 _LAST_RESORT[-1](call.error)
 
@@ -170,9 +172,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def last_resort(act: Callable[[OrtpkgError], None]) -> Iterator[None]:
-    """Has ``act`` called, by the watching thread, if a library does not stop within its grace.
+    """Register ``act`` for this context; the watchdog calls it if a library does not stop in time.
 
-    For programs that may end themselves, such as a command line; a library must not end its host.
+    It is for programs that may end themselves, such as a command line; a library must not end its
+    host.
     """
     _LAST_RESORT.append(act)
     try:
@@ -188,19 +191,19 @@ def run_watched(
     *,
     resident_nbytes: Callable[[], int] | None = None,
 ) -> ResultT:
-    """Returns ``run()``; if the run of ``context`` is to end, calls ``stop`` and raises why it did.
+    """Return ``run()``; if the run of ``context`` must end, call ``stop`` and raise the reason.
 
     Args:
-        context: of the run; its memory limit, where its caller set one, is compared with what was
-            taken since this call began.
-        run: the call into the library.
-        stop: is called from another thread, perhaps more than once, and must not block.
-        resident_nbytes: memory of the process in which the library computes; None: this one. That
-            is the growth of the whole process, whoever caused it, divided among the watched calls
-            in it.
+        context: Context of the run; its memory limit, if any, is compared with the growth since
+            this call began.
+        run: The call into the library.
+        stop: Stops the library. Called from another thread, perhaps repeatedly; must not block.
+        resident_nbytes: Returns the memory of the process in which the library computes; None for
+            this process, whose growth is divided among the watched calls in it.
 
-    Raises CancelledError or LimitExceededError where the run was ended, and what ``run`` raises
-    otherwise.
+    Raises:
+        CancelledError, LimitExceededError: The run was ended.
+        Exception: Any error of ``run``.
     """
     call = _Call(context, stop, resident_nbytes)
     try:
@@ -213,7 +216,7 @@ def run_watched(
     finally:
         try:
             _WATCH.remove(call)
-        except BaseException:  # an interrupt: a call that has ended must not be stopped
+        except BaseException:  # after an interrupt, too, a call that has ended must not be stopped
             _WATCH.remove(call)
             raise
     if call.error is not None:  # it could not be stopped, or not in time

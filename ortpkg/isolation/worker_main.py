@@ -1,6 +1,6 @@
-"""The child's side of :mod:`ortpkg.isolation.worker`.
+"""Child's side of :mod:`ortpkg.isolation.worker`.
 
-Foreign libraries print, also from native code; so standard output is turned to standard error
+Foreign libraries print, also from native code. So standard output is redirected to standard error
 first, and replies go through a private copy of the descriptor.
 """
 
@@ -20,13 +20,12 @@ from ortpkg.isolation.worker import NOTE, Message, read_message, write_message
 Handler = Callable[[Message], Message]
 
 _MOST_NOTE_LENGTH = 500
-#: Where replies go, once this process is a worker: the descriptor, and the process, which foreign
-#: code may fork.
+#: Descriptor for replies and process id, once this process is a worker; foreign code may fork it.
 _SERVING: list[tuple[int, int]] = []
 
 
 def main() -> None:
-    """Makes the handler that the command line names, and serves until the input ends."""
+    """Create the handler that the command line names, and serve until the input ends."""
     channel, source = os.dup(1), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     _SERVING.append((channel, os.getpid()))
@@ -50,14 +49,14 @@ def main() -> None:
             _end_copies()
             write_message(channel, reply)
     except (EOFError, OSError):
-        # the parent is gone; native code may hang or crash while an interpreter shuts down
+        # The parent has gone; native code may hang or crash while an interpreter shuts down.
         os._exit(0)
 
 
 def tell(note: str) -> None:
-    """Tells the parent what is being done, for the case that this process does not live to reply.
+    """Send the parent a note on what is being done, in case this process dies before its reply.
 
-    Does nothing in a process that is no worker, and in other threads than its main one.
+    It does nothing in a process that is not a worker, or outside the main thread.
     """
     if _SERVING and threading.current_thread() is threading.main_thread():
         _end_copies()
@@ -66,12 +65,12 @@ def tell(note: str) -> None:
 
 
 def _end_copies() -> None:
-    """Ends this process if it is a fork made by foreign code: the parent awaits one reply only."""
+    """End this process if foreign code forked it, because the parent awaits only one reply."""
     if os.getpid() != _SERVING[0][1]:
         os._exit(0)
 
 
 def _be_ended_first() -> None:
-    """On Linux: where memory runs out, the system is to end this process and not its parent."""
+    """On Linux, make the system kill this process before its parent if memory runs out."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")

@@ -1,6 +1,6 @@
-"""The component models of a package, run one after the other as pipeline.json says.
+"""Runs the component models of a package one after the other, as pipeline.json says.
 
-Limits hold for all steps together.
+Limits apply to all steps together.
 
 Other folders may import: ``pipeline_session``, ``run_limits``.
 """

@@ -12,44 +12,44 @@ from typing import Any, NamedTuple
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep, Step
 
 
-class _Taken(NamedTuple):
-    """Value that is read, and the memory that it is read in; "" for an array."""
+class _Read(NamedTuple):
+    """Value that a component reads, and the memory in which it reads it; "" for an array."""
 
     value: str
     memory: str
 
 
 def kept_values(pipeline: Pipeline, sessions: Mapping[str, Any]) -> Mapping[int, Mapping[str, str]]:
-    """Return what each component leaves on a device.
+    """Return the outputs that each component leaves on a device.
 
     Args:
-        pipeline: its steps.
-        sessions: component → session; one without ``get_device_borders`` works on arrays.
+        pipeline: The pipeline.
+        sessions: Session of each component; one without ``get_device_borders`` works on arrays.
 
     Returns:
-        Number of the step (:func:`component_steps`) → output → name of its memory, for the steps
-        that leave an output on a device.
+        Memory by output, by the number of the step (:func:`component_steps`), for steps that leave
+            an output on a device.
     """
     names = _Names(pipeline.steps)
     memories: dict[str, set[str]] = {}
-    handed_out = (_Taken(value.name, "") for value in pipeline.outputs)
-    for taken in (*handed_out, *_taken(pipeline.steps, sessions)):
-        memories.setdefault(names.group(taken.value), set()).add(taken.memory)
-    kept: dict[int, dict[str, str]] = {}
+    handed_out = (_Read(value.name, "") for value in pipeline.outputs)
+    for read in (*handed_out, *_reads(pipeline.steps, sessions)):
+        memories.setdefault(names.group(read.value), set()).add(read.memory)
+    on_device: dict[int, dict[str, str]] = {}
     for number, step in enumerate(component_steps(pipeline.steps)):
         leaves = _outputs_of(sessions.get(step.component))
-        kept_outputs = {
+        step_outputs = {
             output: leaves[output]
             for output, value in step.outputs.items()
             if leaves.get(output) and memories.get(names.group(value)) == {leaves[output]}
         }
-        if kept_outputs:
-            kept[number] = kept_outputs
-    return kept
+        if step_outputs:
+            on_device[number] = step_outputs
+    return on_device
 
 
 def component_steps(steps: Sequence[Step]) -> Iterator[ComponentStep]:
-    """Yield each step that runs a component, also those inside loops, in order."""
+    """Yield each step that runs a component, including steps inside loops, in order."""
     for step in steps:
         if isinstance(step, RepeatStep):
             yield from component_steps(step.steps)
@@ -58,14 +58,14 @@ def component_steps(steps: Sequence[Step]) -> Iterator[ComponentStep]:
 
 
 class _Names:
-    """Groups of names that loops carry into each other, and so mean one value."""
+    """Groups of names that loops carry into each other, so that they are one value."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._groups: dict[str, str] = {}
         self._join(steps)
 
     def group(self, name: str) -> str:
-        """Return the name that stands for the whole group of ``name``."""
+        """Return the name that represents the group of ``name``."""
         while name in self._groups:
             name = self._groups[name]
         return name
@@ -81,17 +81,17 @@ class _Names:
                     self._groups[first] = second
 
 
-def _taken(steps: Sequence[Step], sessions: Mapping[str, Any]) -> Iterator[_Taken]:
+def _reads(steps: Sequence[Step], sessions: Mapping[str, Any]) -> Iterator[_Read]:
     for step in steps:
         if isinstance(step, RepeatStep):
-            yield from (_Taken(name, "") for name in step.collect)
+            yield from (_Read(name, "") for name in step.collect)
             if step.stop is not None:
-                yield _Taken(step.stop.value, "")
-            yield from _taken(step.steps, sessions)
+                yield _Read(step.stop.value, "")
+            yield from _reads(step.steps, sessions)
         else:
             takes = _inputs_of(sessions.get(step.component))
             for name, value in step.inputs.items():
-                yield _Taken(value, takes.get(name, ""))
+                yield _Read(value, takes.get(name, ""))
 
 
 def _inputs_of(session: Any) -> Mapping[str, str]:

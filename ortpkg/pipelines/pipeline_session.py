@@ -1,4 +1,4 @@
-"""Runs the component models of a package one after another: by pipeline.json, or by names."""
+"""Session that runs the component models of a package one after another."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 OnRound = Callable[[Mapping[str, Any]], None]
-"""Told what a round of a loop gives: output → its part of it."""
+"""Receives the outputs of a loop's round by name."""
 
 
 class ComponentSession(Protocol):
-    """What a pipeline needs of a component's session."""
+    """Part of a component session's interface that a pipeline needs."""
 
     def run(
         self,
@@ -33,20 +33,20 @@ class ComponentSession(Protocol):
         input_feed: Mapping[str, Any],
         run_options: Any = None,
     ) -> list[Any]:
-        """As :meth:`InferenceSession.run`."""
+        """Run the model; see :meth:`InferenceSession.run`."""
 
     def get_inputs(self) -> Sequence[Any]:
-        """What it takes, in order; each has ``name``, ``type`` and ``shape``."""
+        """Return the inputs in order; each has ``name``, ``type`` and ``shape``."""
 
     def get_outputs(self) -> Sequence[Any]:
-        """What it gives, in order, likewise."""
+        """Return the outputs in order, with the same attributes."""
 
     def get_placement(self) -> Placement:
-        """What of it runs where."""
+        """Return where each node runs."""
 
 
 class DeviceSession(Protocol):
-    """A component's session whose outputs may stay on a device."""
+    """Component session whose outputs may stay on a device."""
 
     def run_with_values_left(
         self,
@@ -55,58 +55,60 @@ class DeviceSession(Protocol):
         left: Mapping[str, str],
         run_options: Any = None,
     ) -> list[Any]:
-        """Run as :meth:`InferenceSession.run_with_values_left` does."""
+        """Run the model; see :meth:`InferenceSession.run_with_values_left`."""
 
 
 class PipelineSession:
-    """A session over several component models; runs like an :class:`~ortpkg.InferenceSession`.
+    """Session over several component models; runs like an :class:`~ortpkg.InferenceSession`.
 
     Args:
-        package: the package; its pipeline.json says what runs when. Without one the components run
+        package: The package, whose pipeline.json defines the steps. Without one the components run
             in manifest order: each input of a component is fed by the caller or by the output of
-            that name of an earlier component, and the outputs that no later component takes are the
+            that name of an earlier component, and the outputs that no later component uses are the
             pipeline's.
-        sessions: component name → session.
+        sessions: Session of each component by name.
 
     Attributes:
-        on_component: told a component and the seconds of each of its runs, on the run's thread.
+        on_component: Called with a component and the seconds of each of its runs, on the run's
+            thread.
 
-    Raises PackageFormatError where pipeline.json is not valid.
+    Raises:
+        PackageFormatError: pipeline.json is not valid.
     """
 
     def __init__(self, package: PackageInfo, sessions: Mapping[str, ComponentSession]) -> None:
         self.sessions = dict(sessions)
         self.on_component: Callable[[str, float], None] | None = None
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
-        kept = kept_values(self.pipeline, self.sessions)
-        #: Outputs that stay on a device until another component takes them, by the step's identity.
+        on_device = kept_values(self.pipeline, self.sessions)
+        #: Outputs that stay on a device until another component uses them, by the step's identity.
         self._kept = {
-            id(step): kept[number]
+            id(step): on_device[number]
             for number, step in enumerate(component_steps(self.pipeline.steps))
-            if number in kept
+            if number in on_device
         }
 
     @property
     def gathered_outputs(self) -> tuple[str, ...]:
-        """The outputs that a loop makes, a part in each of its rounds."""
+        """Outputs that a loop produces, one part in each round."""
         gathered = {
             name
             for step in self.pipeline.steps
             if isinstance(step, RepeatStep)
             for name in step.collect
         }
-        return tuple(each.name for each in self.pipeline.outputs if each.name in gathered)
+        return tuple(value.name for value in self.pipeline.outputs if value.name in gathered)
 
     def get_inputs(self) -> tuple[ValueInfo, ...]:
-        """What the whole pipeline takes, in the order of pipeline.json."""
+        """Return the inputs of the whole pipeline, in the order of pipeline.json."""
         return self.pipeline.inputs
 
     def get_outputs(self) -> tuple[ValueInfo, ...]:
-        """What the whole pipeline gives, in the order of pipeline.json."""
+        """Return the outputs of the whole pipeline, in the order of pipeline.json."""
         return self.pipeline.outputs
 
     def get_placement(self) -> dict[str, Placement]:
-        """Component → what runs where of its session."""
+        """Return where each node runs, by component."""
         return {component: session.get_placement() for component, session in self.sessions.items()}
 
     def run(
@@ -117,19 +119,21 @@ class PipelineSession:
         *,
         on_round: OnRound | None = None,
     ) -> list[Any]:
-        """Runs the pipeline once.
+        """Run the pipeline once.
 
         Args:
-            output_names: which of the pipeline's outputs to return; None for all, in order.
-            input_feed: a value for each of the pipeline's inputs.
-            run_options: ``timeout_s`` and ``memory_limit_nbytes`` hold for the whole run, all
-                rounds of its loops included; ``terminate`` ends it, between two components too.
-            on_round: told what each round of a loop gives of the :attr:`gathered_outputs`, output →
-                value, as soon as it is there; of a loop in a loop, when the round around it ends.
+            output_names: Outputs to return; None for all, in order.
+            input_feed: Value for each of the pipeline's inputs.
+            run_options: ``timeout_s`` and ``memory_limit_nbytes`` apply to the whole run, including
+                all rounds of its loops; ``terminate`` ends it, also between two components.
+            on_round: Called with the :attr:`gathered_outputs` of each round of a loop as soon as
+                they exist; for a nested loop, when the round of the outer loop ends.
 
-        Raises InvalidFeedError for an input or output name that the pipeline does not have,
-        LimitExceededError for a limit that is passed, CancelledError, and what the components'
-        sessions raise.
+        Raises:
+            InvalidFeedError: The pipeline has no input or output of a name.
+            LimitExceededError: A limit is exceeded.
+            CancelledError: The caller ended the run.
+            Exception: Any error of the components' sessions.
         """
         names = [value.name for value in self.pipeline.outputs]
         for name in output_names or ():
@@ -146,14 +150,14 @@ class PipelineSession:
         return [values[name] for name in (output_names or names)]
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
-        known = [value.name for value in self.pipeline.inputs]
+        input_names = [value.name for value in self.pipeline.inputs]
         for name in feed:
-            if name not in known:
+            if name not in input_names:
                 raise InvalidFeedError(
-                    f"the pipeline has no input {quoted(name)}{did_you_mean(name, known)}",
+                    f"the pipeline has no input {quoted(name)}{did_you_mean(name, input_names)}",
                     name=name,
                 )
-        for name in known:
+        for name in input_names:
             if name not in feed:
                 raise InvalidFeedError(f"the pipeline's input {quoted(name)} is not fed", name=name)
 
@@ -165,9 +169,9 @@ class PipelineSession:
         collected_nbytes: int,
         on_round: OnRound | None = None,
     ) -> None:
-        """Runs ``steps`` on ``values``.
+        """Run ``steps`` on ``values``.
 
-        ``collected_nbytes``: what the loops around them have collected so far.
+        ``collected_nbytes`` is the size of what the surrounding loops have collected so far.
         """
         for step in steps:
             if isinstance(step, RepeatStep):
@@ -186,12 +190,14 @@ class PipelineSession:
         self, step: ComponentStep, feed: Mapping[str, Any], limits: SharedRunOptions
     ) -> list[Any]:
         session, names = self.sessions[step.component], list(step.outputs)
-        kept = self._kept.get(id(step))
-        if kept is None:
+        on_device = self._kept.get(id(step))
+        if on_device is None:
             return session.run(names, feed, limits)
-        results = cast("DeviceSession", session).run_with_values_left(names, feed, kept, limits)
+        results = cast("DeviceSession", session).run_with_values_left(
+            names, feed, on_device, limits
+        )
         return [
-            result.value if name in kept else result
+            result.value if name in on_device else result
             for name, result in zip(names, results, strict=True)
         ]
 
@@ -221,14 +227,14 @@ class PipelineSession:
             ):
                 break
         values.update(carried)
-        # Stacked beside the rounds, everything that was collected is there twice for a moment.
+        # While the rounds are stacked, everything that was collected exists twice.
         limits.held_nbytes = 2 * collected_nbytes + _nbytes(values.values())
         limits.check()
         values.update({name: _stack(name, rounds) for name, rounds in collected.items()})
 
 
 def _nbytes(values: Iterable[Any]) -> int:
-    """The bytes of ``values``, each counted once; those of Python objects are not known."""
+    """Return the size of ``values``, each counted once; sizes of Python objects are unknown."""
     return sum(
         getattr(value, "nbytes", 0) for value in {id(value): value for value in values}.values()
     )
@@ -238,26 +244,26 @@ def _stack(name: str, rounds: Sequence[Any]) -> Any:
     try:
         return np.stack(rounds)
     except ValueError as error:
-        shapes = sorted({np.shape(each) for each in rounds})
+        shapes = sorted({np.shape(value) for value in rounds})
         raise RunError(
             f"cannot collect {quoted(name)}: its shape differs from round to round: {shapes}"
         ) from error
 
 
 def wire_by_name(sessions: Mapping[str, ComponentSession]) -> Pipeline:
-    """The pipeline of components without a pipeline.json, in the order of ``sessions``.
+    """Return the pipeline of components without a pipeline.json, in the order of ``sessions``.
 
     Values are matched by name.
     """
     inputs: dict[str, ValueInfo] = {}
-    made: dict[str, ValueInfo] = {}
-    taken: set[str] = set()
+    produced: dict[str, ValueInfo] = {}
+    used: set[str] = set()
     steps: list[Step] = []
     for component, session in sessions.items():
         needs = [argument.name for argument in session.get_inputs()]
         for argument in session.get_inputs():
-            if argument.name in made:
-                taken.add(argument.name)
+            if argument.name in produced:
+                used.add(argument.name)
             else:
                 inputs.setdefault(argument.name, _value_info(argument))
         gives = [_value_info(argument) for argument in session.get_outputs()]
@@ -269,9 +275,9 @@ def wire_by_name(sessions: Mapping[str, ComponentSession]) -> Pipeline:
             )
         )
         for value in gives:
-            made[value.name] = value
-            taken.discard(value.name)
-    outputs = tuple(value for name, value in made.items() if name not in taken)
+            produced[value.name] = value
+            used.discard(value.name)
+    outputs = tuple(value for name, value in produced.items() if name not in used)
     return Pipeline(
         schema_version=(1, 0), inputs=tuple(inputs.values()), outputs=outputs, steps=tuple(steps)
     )

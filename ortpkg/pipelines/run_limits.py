@@ -1,4 +1,4 @@
-"""Limits that hold for several runs together: the steps of a pipeline, the samples of a package."""
+"""Limits that several runs share: the steps of a pipeline, or the samples of a package."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 
 class SharedRunOptions:
-    """Run options that are passed to one run after another, whose limits all of them share.
+    """Run options for one run after another, which share their limits.
 
-    What a run reads as ``timeout_s`` is the time that is left, and as ``memory_limit_nbytes`` what
-    the values that are kept between runs leave of the limit. Everything else, such as
-    ``terminate``, is that of the caller's options, so that setting it there ends the run that is
-    going on.
+    A run reads the remaining time as ``timeout_s``, and as ``memory_limit_nbytes`` what the values
+    kept between runs leave of the limit. Everything else is read from the caller's options, so that
+    setting ``terminate`` there ends the current run.
 
     Args:
-        options: the caller's :class:`~ortpkg.RunOptions`; the clock starts now.
+        options: The caller's :class:`~ortpkg.RunOptions`; the clock starts now.
 
     Attributes:
-        held_nbytes: what is kept between runs; set by whoever keeps it.
+        held_nbytes: Size of the values kept between runs; set by whoever keeps them.
     """
 
     def __init__(self, options: Any) -> None:
@@ -34,7 +33,7 @@ class SharedRunOptions:
 
     @classmethod
     def of(cls, options: Any) -> SharedRunOptions:
-        """``options`` themselves where they are shared already, as by the samples of a pipeline."""
+        """Return ``options`` if they are shared already, else shared ones made from them."""
         return options if isinstance(options, cls) else cls(options)
 
     def __getattr__(self, name: str) -> Any:
@@ -42,7 +41,11 @@ class SharedRunOptions:
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that are left. LimitExceededError where the time is up."""
+        """Remaining seconds.
+
+        Raises:
+            LimitExceededError: The time is up.
+        """
         if self._deadline is None:
             return None
         left_s: float = self._deadline - time.monotonic()
@@ -52,7 +55,11 @@ class SharedRunOptions:
 
     @property
     def memory_limit_nbytes(self) -> int | None:
-        """Bytes that are left. LimitExceededError where the memory is used up."""
+        """Remaining bytes.
+
+        Raises:
+            LimitExceededError: The memory is used up.
+        """
         limit: int | None = self._options.memory_limit_nbytes
         if limit is None:
             return None
@@ -65,14 +72,14 @@ class SharedRunOptions:
         return limit - self.held_nbytes
 
     def check(self) -> None:
-        """Raises CancelledError or LimitExceededError where the next run is not to start."""
+        """Raise CancelledError or LimitExceededError if the next run must not start."""
         if self._options.terminate:
             raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
         _ = (self.timeout_s, self.memory_limit_nbytes)
 
     @contextmanager
     def whole_time(self) -> Iterator[None]:
-        """Says the limit of all runs together where one of them passed what was left for it."""
+        """Name the limit of all runs together if one of them exceeds its remaining time."""
         try:
             yield
         except LimitExceededError as error:

@@ -106,7 +106,8 @@ class Batcher:
     its requests runs alone, so that one bad request does not fail the others.
 
     Args:
-        run: Function that runs inputs once; its outputs have as many rows as the inputs, in the same order.
+        run: Function that runs inputs once. Its outputs have as many rows as the inputs, in the
+            same order.
         plan: How to join requests.
         executor: Executor of the runs.
         most_runs: Most runs at the same time; not more than ``executor`` has threads.
