@@ -1,4 +1,4 @@
-"""Decides which dimensions of a model's inputs and outputs are rows: first ones that are free."""
+"""Decide which dimensions of a model's inputs and outputs are rows: first ones that are free."""
 
 from __future__ import annotations
 

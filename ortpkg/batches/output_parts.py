@@ -1,4 +1,4 @@
-"""Writes the outputs of a part to a temporary path and renames them, so that parts are complete.
+"""Write the outputs of a part to a temporary path and rename them, so that parts are complete.
 
 ``row_id`` is the first column in all formats: the number of the row among all rows of the input.
 """

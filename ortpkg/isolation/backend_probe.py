@@ -1,4 +1,4 @@
-"""Asks a backend for its devices in a child process, and caches the answer until its inputs change.
+"""Ask a backend for its devices in a child process, and cache the answer until its inputs change.
 
 A backend that hangs is remembered for a few minutes, because it would cost its whole timeout in
 every process. The reason says so, and how to ask again. That a library refuses to load, or that its

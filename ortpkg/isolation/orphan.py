@@ -1,4 +1,4 @@
-"""Ends a child process together with its parent, whatever ended the parent or native code does."""
+"""End a child process together with its parent, whatever ended the parent or native code does."""
 
 from __future__ import annotations
 

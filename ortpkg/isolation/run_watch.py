@@ -1,4 +1,4 @@
-"""Stops a computation inside a foreign library when its run must end.
+"""Stop a computation inside a foreign library when its run must end.
 
 A library that computes a whole partition in one call cannot check whether the run was cancelled or
 has exceeded its time, nor report its memory. One watchdog thread per process checks all such calls,

@@ -1,4 +1,4 @@
-"""Runs the component models of a package one after the other, as pipeline.json says.
+"""Run the component models of a package one after the other, as pipeline.json says.
 
 Limits apply to all steps together.
 

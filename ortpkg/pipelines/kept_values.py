@@ -1,4 +1,4 @@
-"""Chooses the values of a pipeline that stay on a device between the runs of its components.
+"""Choose the values of a pipeline that stay on a device between the runs of its components.
 
 A value stays on a device if every component that reads it, in loops too, reads it there without a
 copy. Outputs of the pipeline, collected values and stop conditions are arrays.

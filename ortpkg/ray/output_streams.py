@@ -1,4 +1,4 @@
-"""Keeps standard output for results: what Ray's threads print goes to standard error."""
+"""Keep standard output for results: what Ray's threads print goes to standard error."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PackageModel:
-    """Runs a package on batches of rows.
+    """Runner of a package on batches of rows.
 
     Each actor opens it and selects variants on its own machine.
 

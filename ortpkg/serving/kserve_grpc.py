@@ -292,13 +292,13 @@ def _varint(value: int) -> bytes:
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):
-    """Lets those pass who show the token; health is told to all."""
+    """Interceptor that requires the token, except for calls of health."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """The handler of a call, or one that refuses it."""
+        """Return the handler of a call, or one that refuses it."""
         if handler_call_details.method.rpartition("/")[2] not in _OPEN_METHODS:
             metadata = dict(handler_call_details.invocation_metadata)
             try:
@@ -315,18 +315,23 @@ def _refusing(error: UnauthorizedError) -> grpc.RpcMethodHandler:
     return grpc.stream_unary_rpc_method_handler(refuse)
 
 
-def add_port(server: grpc.aio.Server, address: str, place: ListenOptions) -> int:
-    """Has the server listen there; the port. Raises RuntimeError or OSError where it cannot."""
-    if place.certificate is None or place.private_key is None:
+def add_port(server: grpc.aio.Server, address: str, listen: ListenOptions) -> int:
+    """Let the server listen at an address; returns the port.
+
+    Raises:
+        RuntimeError: It cannot.
+        OSError: It cannot, or a file of the certificate cannot be read.
+    """
+    if listen.certificate is None or listen.private_key is None:
         return int(server.add_insecure_port(address))
-    pair = (place.private_key.read_bytes(), place.certificate.read_bytes())
+    pair = (listen.private_key.read_bytes(), listen.certificate.read_bytes())
     return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
 
 
 def make_grpc_server(
     data_plane: PackageDataPlane, limits: ServingLimits, token: str | None, *, logs_requests: bool
 ) -> grpc.aio.Server:
-    """The service on a server that listens nowhere yet."""
+    """Return a server with the service, which does not listen yet."""
     guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
         interceptors=(

@@ -1,4 +1,4 @@
-"""Loads KServe and grpc without side effects on the command line and the terminal.
+"""Load KServe and grpc without side effects on the command line and the terminal.
 
 KServe's module ``model_server`` parses ``sys.argv`` when it is imported, and ends the process if an
 option of ours looks like a wrong one of its own. Import this module before KServe.
