@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.public_names import public_names, public_object
 from ortpkg.version import __version__ as __version__
 
-#: As onnxruntime's module says it of itself.
+#: Attributes that onnxruntime's module has, too.
 __author__ = "ortpkg"
 package_name = "ortpkg"
 cuda_version = ""
@@ -147,7 +147,7 @@ if TYPE_CHECKING:
     from ortpkg.storage.rehearsal import rehearse as rehearse
 
 _PUBLIC = sorted(["__author__", "__version__", "cuda_version", "package_name", *public_names()])
-if not TYPE_CHECKING:  # checkers go by what is imported for them
+if not TYPE_CHECKING:  # type checkers use the imports below
     __all__ = list(_PUBLIC)
 
 

@@ -15,24 +15,24 @@ _CANCELLED = 130
 
 
 def main() -> None:
-    """Runs the command line with the arguments of this process, and ends it."""
+    """Run the command line with the arguments of this process, and end the process."""
     interrupts.watch()
-    is_said = False
+    is_reported = False
     try:
         code = _run()
-        is_said = code == _CANCELLED
+        is_reported = code == _CANCELLED
         interrupts.ignore()
     except BaseException as error:
-        # whatever a module that was interrupted while it loads has made of it
+        # A module that was interrupted while it loads may raise anything.
         if not (isinstance(error, KeyboardInterrupt) or interrupts.happened()):
             raise
         interrupts.ignore()
         code = _CANCELLED
     if code != _CANCELLED and not interrupts.happened():
         sys.exit(code)
-    if not is_said:
+    if not is_reported:
         _say("cancelled")
-    # at once: threads that still compute are not waited for, and no library complains
+    # At once: running threads are not waited for, and no library complains.
     os._exit(_CANCELLED)
 
 
@@ -41,12 +41,15 @@ def _run() -> int:
     from ortpkg.cli.app import run  # typer takes 100 ms, in which an interrupt can come
 
     code = run(sys.argv[1:], when_loaded=_keep_modules)
-    gc.freeze()  # the process ends: nothing that is left has to be looked through
+    gc.freeze()  # the process ends, so nothing needs to be collected
     return code
 
 
 def _keep_modules() -> None:
-    """Begins to look for garbage, and never among the modules: that takes a tenth of a command."""
+    """Enable garbage collection, except for loaded modules.
+
+    They would take a tenth of a command.
+    """
     gc.freeze()
     gc.enable()
 

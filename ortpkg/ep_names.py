@@ -19,11 +19,11 @@ from ortpkg.names import closest
 CPU_EP = "CPUExecutionProvider"
 OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
-#: ortpkg's own EP, which compiles what it claims to machine code.
+#: An EP of ortpkg, which compiles what it claims to machine code.
 LLVM_EP = "LLVMExecutionProvider"
-#: EPs of ortpkg that no release of ONNX Runtime has.
+#: EPs of ortpkg, which no release of ONNX Runtime knows.
 OWN_EPS = frozenset({LLVM_EP})
-#: EP of earlier releases of ortpkg; packages that name it, and contexts that it made, exist.
+#: EP of earlier releases of ortpkg; packages may name it, and it may have made contexts.
 REMOVED_EP = "PrepackExecutionProvider"
 
 #: Full names, best first: ONNX Runtime's default priority order. CPU is last.
@@ -55,8 +55,8 @@ KNOWN_EPS: tuple[str, ...] = (
     CPU_EP,
 )
 
-#: Of these, what ``get_all_providers()`` of onnxruntime 1.31 has: those that later releases dropped
-#: are left out.
+#: Names that ``get_all_providers()`` of onnxruntime 1.31 has, without those that later releases
+#: dropped.
 RELEASE_EPS: tuple[str, ...] = tuple(
     name
     for name in KNOWN_EPS
@@ -105,8 +105,7 @@ EP_ALIASES: dict[str, str] = {
     "azure": "AzureExecutionProvider",
 }
 
-#: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name
-#: alone.
+#: Values of an EPContext node's ``source`` that mean an EP, if not only its full name.
 _CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {
     QNN_EP: (QNN_EP, "QNN"),
     LLVM_EP: (LLVM_EP, "llvm"),
@@ -134,16 +133,16 @@ _FULL_NAMES = {
 _REMOVED_NAMES = frozenset({_squeezed(REMOVED_EP), "prepack"})
 
 _FULL_NAME = re.compile(r"\b[A-Za-z]+ExecutionProvider\b")
-#: Full name → the first alias that means it.
+#: First alias of each full name.
 _SHORT_NAMES = {
     name: alias for alias, name in reversed(_FULL_NAMES.items()) if not alias.endswith(_SUFFIX)
 }
 
 
 def resolve_ep_name(text: str) -> str:
-    """The full name for an alias or a full name in any case.
+    """Return the full name for an alias or a full name in any case.
 
-    A text that is neither is returned unchanged.
+    Any other text is returned unchanged.
 
     >>> [resolve_ep_name(text) for text in ("openvino", "cpuexecutionprovider", "MyEP")]
     ['OpenVINOExecutionProvider', 'CPUExecutionProvider', 'MyEP']
@@ -154,26 +153,23 @@ def resolve_ep_name(text: str) -> str:
 
 
 def short_ep_names(text: str) -> str:
-    """``text`` with the alias of each execution provider that it names in full, to save room.
+    """Return ``text`` with the alias of each execution provider in place of its full name.
 
     >>> short_ep_names("OpenVINOExecutionProvider (openvino), AcmeExecutionProvider")
     'openvino (openvino), AcmeExecutionProvider'
     """
-    return _FULL_NAME.sub(lambda found: _SHORT_NAMES.get(found[0], found[0]), text)
+    return _FULL_NAME.sub(lambda match: _SHORT_NAMES.get(match[0], match[0]), text)
 
 
 def stated_ep(text: str | None) -> str | None:
-    """The full name of the execution provider that a package states in its own words.
-
-    None where it states none.
-    """
+    """Return the full name of the execution provider that a package states, or None."""
     return None if text is None else resolve_ep_name(text)
 
 
 def context_sources_of(ep_name: str) -> tuple[str, ...]:
-    """Values of an EPContext node's ``source`` by which the EP calls its contexts.
+    """Return the values of an EPContext node's ``source`` that mean the EP.
 
-    The first is what it writes.
+    The first is the one that it writes.
 
     >>> context_sources_of("QNNExecutionProvider"), context_sources_of("OpenVINOExecutionProvider")
     (('QNNExecutionProvider', 'QNN'), ('OpenVINOExecutionProvider',))
@@ -182,54 +178,55 @@ def context_sources_of(ep_name: str) -> tuple[str, ...]:
 
 
 def is_context_source_of(ep_name: str, source: str) -> bool:
-    """Whether an EPContext node with that ``source`` is the EP's; case counts, but not for QNN.
+    """Return True if an EPContext node with that ``source`` is the EP's; only QNN ignores case.
 
     >>> is_context_source_of(QNN_EP, "qnn"), is_context_source_of(OPENVINO_EP, "OpenVINO")
     (True, False)
     """
-    own = context_sources_of(ep_name)
-    return source in own or (
-        ep_name in _FOLDS_SOURCES and source.lower() in {each.lower() for each in own}
+    sources = context_sources_of(ep_name)
+    return source in sources or (
+        ep_name in _FOLDS_SOURCES
+        and source.lower() in {known_source.lower() for known_source in sources}
     )
 
 
 def ep_of_context_source(source: str) -> str:
-    """The full name of the EP whose contexts have that ``source``.
-
-    The text itself where no known EP calls them so.
-    """
+    """Return the full name of the EP whose contexts have that ``source``, or the text itself."""
     return next(
         (ep_name for ep_name in _CONTEXT_SOURCES if is_context_source_of(ep_name, source)), source
     )
 
 
 def is_known_ep(name: str) -> bool:
-    """Whether some release of ONNX Runtime has used the full name ``name``; none of plug-ins'."""
+    """Return True if a release of ONNX Runtime has used the full name; False for plug-ins."""
     return name in _PRIORITIES
 
 
 def ep_named(text: str, named: Collection[str]) -> str:
-    """The full name of an execution provider.
+    """Return the full name of an execution provider.
 
     Args:
-        text: a full name or an alias.
-        named: names that the machine or the package has, beside those of ONNX Runtime; see also
+        text: Full name or alias.
+        named: Names on this machine or in the package, besides those of ONNX Runtime; see also
             :func:`~ortpkg.providers.ep_registry.ep_known_here`.
 
-    Raises UsageError for a name that nobody knows, which is a typo.
+    Raises:
+        UsageError: The name is unknown, so it is a typo.
     """
     name = resolve_ep_name(text)
     if is_known_ep(name) or name in named:
         return name
-    known = (*KNOWN_EPS, *sorted(named))
-    raise UsageError(unknown_ep_message(text, known, suggest_ep_name(text, tuple(sorted(named)))))
+    known_names = (*KNOWN_EPS, *sorted(named))
+    raise UsageError(
+        unknown_ep_message(text, known_names, suggest_ep_name(text, tuple(sorted(named))))
+    )
 
 
 def removed_ep_text(text: str) -> str:
-    """Sentence on an EP that ortpkg no longer has, with what to do; "" for any other.
+    """Return what to do about an EP that ortpkg no longer has, as a sentence; "" for other EPs.
 
     Args:
-        text: full name or alias of an EP, or ``source`` of an EPContext node.
+        text: Full name or alias of an EP, or ``source`` of an EPContext node.
     """
     if _squeezed(text) not in _REMOVED_NAMES:
         return ""
@@ -240,33 +237,31 @@ def removed_ep_text(text: str) -> str:
 
 
 def unknown_ep_message(
-    text: str, known: Collection[str], suggestion: str | None, *, where: str = ""
+    text: str, known_names: Collection[str], suggestion: str | None, *, where: str = ""
 ) -> str:
-    """Message for a name that no EP has, with ``known`` names and the one probably meant."""
+    """Return the message that no execution provider has that name, with a suggestion."""
     if removed := removed_ep_text(text):
         return removed
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    names = ", ".join(dict.fromkeys(map(short_ep_names, known)))
+    names = ", ".join(dict.fromkeys(map(short_ep_names, known_names)))
     return f"there is no execution provider {quoted(text)}{where}{hint} (known are: {names})"
 
 
 def ep_priority(name: str) -> int:
-    """ONNX Runtime's default priority, 0 best.
+    """Return ONNX Runtime's default priority, 0 best.
 
-    A provider not on its list (a plug-in) comes before Azure and CPU.
+    A provider that is not on its list (a plug-in) comes before Azure and CPU.
     """
     return _PRIORITIES.get(name, _PRIORITIES["AzureExecutionProvider"] - 1)
 
 
-@functools.lru_cache(maxsize=128)  # the variants of a package may all have one wrong name
-def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
-    """The full name that ``text`` was probably meant to be, for "did you mean".
+@functools.lru_cache(maxsize=128)  # all variants of a package may have the same wrong name
+def suggest_ep_name(text: str, known_names: tuple[str, ...] = ()) -> str | None:
+    """Return the full name that ``text`` was probably meant to be, or None.
 
-    None where nothing else is near.
-
-    ``known`` adds names beyond ONNX Runtime's list, e.g. of installed plug-ins.
+    ``known`` adds names to ONNX Runtime's list, e.g. those of installed plug-ins.
     """
-    names = {**_FULL_NAMES, **{_squeezed(name): name for name in known}}
+    names = {**_FULL_NAMES, **{_squeezed(name): name for name in known_names}}
     squeezed = _squeezed(text)
     short = squeezed.removesuffix(_SUFFIX)
     near = (

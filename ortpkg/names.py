@@ -8,28 +8,25 @@ from collections.abc import Iterable
 
 from ortpkg.errors import quoted
 
-#: Entries of a folder that are compared with a name that is not among them.
+#: Most entries of a folder that are compared with a missing name.
 _MOST_ENTRIES = 10_000
 
 
-def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that ``name`` was probably meant to be, ignoring case.
+def closest(name: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the candidate that ``name`` was probably meant to be, ignoring case.
 
-    None where nothing is as near as ``cutoff``, from 0 (anything) to 1 (the same).
+    Returns None if nothing is as near as ``cutoff``, from 0 (anything) to 1 (the same).
     """
     import difflib  # only on the way to a message
 
-    by_lower_case = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
-    return by_lower_case[found[0]] if found else None
+    by_lower_case = {candidate.lower(): candidate for candidate in candidates}
+    matches = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
+    return by_lower_case[matches[0]] if matches else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " (did you mean 'x'?)", or "" where nothing is near.
-
-    Ready to be put behind the wrong name.
-    """
-    suggestion = closest(name, known)
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" to append to a wrong name, or "" if nothing is near."""
+    suggestion = closest(name, candidates)
     return "" if suggestion is None else f" (did you mean {quoted(suggestion)}?)"
 
 

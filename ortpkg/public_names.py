@@ -1,4 +1,4 @@
-"""The public names of ortpkg, each with the module that has it, which is loaded on first use."""
+"""Public names of ortpkg, with their modules, which are loaded on first use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 _MODULES = ("capi", "devices", "errors")
-#: Module → the public names that it has; type checkers read the same in ``ortpkg/__init__.py``.
+#: Public names by module; type checkers read the same in ``ortpkg/__init__.py``.
 _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.api.model_package": "ComponentModel ModelPackage",
     "ortpkg.api.model_variant": "ModelVariant",
@@ -64,7 +64,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.session.sparse_tensor": "SparseTensor",
     "ortpkg.storage.rehearsal": "rehearse",
 }
-#: Module → the names that ``ortpkg.devices`` gives of it.
+#: Names of ``ortpkg.devices`` by module.
 _NAMES_OF_DEVICES: dict[str, str] = {
     "ortpkg.devices.hardware": "DeviceType EpDevice HardwareDevice",
     "ortpkg.devices.machine": "Machine",
@@ -82,23 +82,31 @@ MODULE_OF_DEVICES_NAME = _module_of_name(_NAMES_OF_DEVICES)
 
 
 def public_names() -> list[str]:
-    """Every name that is loaded on first use."""
+    """Return every name that is loaded on first use."""
     return [*_MODULES, *MODULE_OF_NAME]
 
 
 def public_object(name: str) -> Any:
-    """What ``ortpkg`` has under that name. AttributeError where there is none."""
+    """Return the public object of that name.
+
+    Raises:
+        AttributeError: There is none.
+    """
     if name in _MODULES:
         return importlib.import_module(f"ortpkg.{name}")
     return _loaded(name, MODULE_OF_NAME, "ortpkg")
 
 
 def devices_object(name: str) -> Any:
-    """What ``ortpkg.devices`` has under that name. AttributeError where there is none."""
+    """Return the object of that name in ``ortpkg.devices``.
+
+    Raises:
+        AttributeError: There is none.
+    """
     return _loaded(name, MODULE_OF_DEVICES_NAME, "ortpkg.devices")
 
 
-def _loaded(name: str, module_of_name: dict[str, str], asked: str) -> Any:
+def _loaded(name: str, module_of_name: dict[str, str], package: str) -> Any:
     if name not in module_of_name:
-        raise AttributeError(f"module {asked!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
     return getattr(importlib.import_module(module_of_name[name]), name)

@@ -21,7 +21,7 @@ _SIZE_UNITS: dict[str, int] = {
     "gib": 1 << 30,
     "tib": 1 << 40,
 }
-#: As people write them; where two fit alike, the first is taken.
+#: Units as people write them; of two equally good ones, the first is used.
 _WRITTEN_SIZE_UNITS = ("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 _DURATION_UNITS: dict[str, float] = {
     "": 1.0,
@@ -37,7 +37,7 @@ _DURATION_UNITS: dict[str, float] = {
 
 
 def nbytes_text(nbytes: int) -> str:
-    """A size for people: 512 B, 13.4 kB, 1.2 GB (decimal units)."""
+    """Return a size for people: 512 B, 13.4 kB, 1.2 GB (decimal units)."""
     size = float(nbytes)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
@@ -47,10 +47,7 @@ def nbytes_text(nbytes: int) -> str:
 
 
 def limit_text(nbytes: int) -> str:
-    """A size that somebody set, as it may have been written: 300 MB, 1.5 GiB.
-
-    Rounded where no unit fits it.
-    """
+    """Return a limit as it may have been written: 300 MB, 1.5 GiB; rounded if no unit fits."""
     divided = [(nbytes / _SIZE_UNITS[unit.lower()], unit) for unit in _WRITTEN_SIZE_UNITS]
     exact = [
         f"{amount:g} {unit}"
@@ -61,13 +58,13 @@ def limit_text(nbytes: int) -> str:
 
 
 def amount_text(nbytes: int) -> str:
-    """A size held against a limit: rounded up, so that what passes the limit looks like it."""
+    """Return a size for comparison with a limit, rounded up so that an excess is visible."""
     unit = next((size for size in (10**12, 10**9, 10**6, 10**3) if nbytes >= size), 1)
     return nbytes_text(nbytes if unit == 1 else -(-nbytes * 10 // unit) * unit // 10)
 
 
 def time_limit_text(duration_s: float) -> str:
-    """A duration that somebody set, as it may have been written: 2 ms, 0.5 s, 90 s, 10 min."""
+    """Return a time limit as it may have been written: 2 ms, 0.5 s, 90 s, 10 min."""
     if duration_s >= 60 and duration_s % 60 == 0:
         return f"{duration_s / 60:g} min"
     if 0 < duration_s < 0.1:
@@ -76,7 +73,7 @@ def time_limit_text(duration_s: float) -> str:
 
 
 def duration_text(duration_s: float) -> str:
-    """A duration for people: 250 µs, 3.1 ms, 2.5 s."""
+    """Return a duration for people: 250 µs, 3.1 ms, 2.5 s."""
     if duration_s < 1e-3:
         return f"{duration_s * 1e6:.0f} µs"
     if duration_s < 1:
@@ -85,14 +82,15 @@ def duration_text(duration_s: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things whose plural takes an "s": 1 step, 2 steps."""
+    """Return a number with a noun whose plural takes an "s": 1 step, 2 steps."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def parse_nbytes(text: str | int, name: str) -> int:
-    """A size in bytes from "500MB", "1.5 GiB" or a plain number.
+    """Parse a size such as "500MB", "1.5 GiB" or a plain number of bytes.
 
-    UsageError, which says ``name``, for anything else.
+    Raises:
+        UsageError: The text is not a size; the message has ``name``.
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
@@ -106,9 +104,10 @@ def parse_nbytes(text: str | int, name: str) -> int:
 
 
 def parse_duration_s(text: str | float, name: str) -> float:
-    """A duration in seconds from "5ms", "1.5s", "10min" or a plain number of seconds.
+    """Parse a duration such as "5ms", "1.5s", "10min" or a plain number of seconds.
 
-    UsageError for anything else.
+    Raises:
+        UsageError: The text is not a duration; the message has ``name``.
     """
     if (
         isinstance(text, int | float)
@@ -127,5 +126,5 @@ def parse_duration_s(text: str | float, name: str) -> float:
 
 
 def _parts(text: object) -> tuple[float | None, str]:
-    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
-    return (None, "") if found is None else (float(found[1]), found[2])
+    match = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    return (None, "") if match is None else (float(match[1]), match[2])

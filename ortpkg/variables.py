@@ -1,4 +1,4 @@
-"""Environment variables that say yes or no, or name a folder."""
+"""Environment variables that are flags or name a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 def yes_or_no(text: str) -> bool | None:
-    """What a word says, in any case; None where it says neither.
+    """Return the meaning of a word in any case, or None.
 
     >>> yes_or_no("on"), yes_or_no("No"), yes_or_no("maybe")
     (True, False, None)
@@ -20,26 +20,27 @@ def yes_or_no(text: str) -> bool | None:
 
 
 def flag_variable(name: str) -> bool:
-    """What an environment variable says; no where it is not set, or empty.
+    """Return the value of a flag; False if it is not set or empty.
 
-    UsageError where it says something else.
+    Raises:
+        UsageError: The variable has another value.
     """
     text = os.environ.get(name, "")
-    stated = yes_or_no(text) if text.strip() else False
-    if stated is None:
+    value = yes_or_no(text) if text.strip() else False
+    if value is None:
         raise UsageError(f"{name} is {quoted(text)}; 1 or 0 was expected")
-    return stated
+    return value
 
 
 def unusable_folder(name: str) -> str:
-    """Why nothing can be kept in the folder that a variable names.
+    """Return why a variable's folder cannot be written to.
 
-    "" where it can be, or the variable says nothing.
+    "" if it can, or without the variable.
     """
     folder = os.environ.get(name)
     if not folder:
         return ""
-    existing = os.path.abspath(folder)  # noqa: PTH100 - a Path raises over what is no path, and takes longer
+    existing = os.path.abspath(folder)  # noqa: PTH100 - a Path raises for some texts, and is slower
     while not os.path.lexists(existing) and existing != os.path.dirname(existing):  # noqa: PTH120
         existing = os.path.dirname(existing)  # noqa: PTH120
     if not os.path.isdir(existing):  # noqa: PTH112

@@ -1,7 +1,7 @@
 """Versions of SDKs, drivers and packages, compared as Python's packaging does (PEP 440).
 
-A text that is no such version ("30.0.15.1179 (R512)", a build's hash) is compared as it stands.
-``packaging`` is loaded only where two texts differ.
+Any other text ("30.0.15.1179 (R512)", a build's hash) is compared literally. ``packaging`` is
+loaded only if two texts differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MINOR_PARTS = 2
 
 
 def parse_version(text: str) -> Version | None:
-    """The version that a text is; None where it is none."""
+    """Return the version that a text states, or None."""
     from packaging.version import (  # 10 ms; most versions are equal letter by letter
         InvalidVersion,
         Version,
@@ -34,7 +34,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def is_same_version(first: str, second: str) -> bool:
-    """Whether two texts mean the same version: "1.0" and "1.0.0" do, "1.0" and "1.0rc1" do not."""
+    """Return True if two texts mean the same version, like "1.0" and "1.0.0", unlike "1.0rc1"."""
     if first == second:
         return True
     left, right = parse_version(first), parse_version(second)
@@ -42,14 +42,14 @@ def is_same_version(first: str, second: str) -> bool:
 
 
 def are_same_versions(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether texts mean the same versions pairwise: of an EP and its driver, for example."""
+    """Return True if texts mean the same versions pairwise, e.g. of an EP and its driver."""
     return len(first) == len(second) and all(map(is_same_version, first, second))
 
 
 def is_same_minor(first: str, second: str) -> bool:
-    """Whether two versions have the same major and minor number.
+    """Return True if two versions have the same major and minor number.
 
-    No version has that of another text.
+    A text that is not a version equals only itself.
     """
     left, right = parse_version(first), parse_version(second)
     if left is None or right is None:
@@ -58,24 +58,24 @@ def is_same_minor(first: str, second: str) -> bool:
 
 
 def release_of(text: str) -> str:
-    """The release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257"."""
-    found = _RELEASE.search(text)
-    return found.group() if found else ""
+    """Return the release in a version text: "2026.4.1" of "2026.4.1-22982-e213a147257"."""
+    match = _RELEASE.search(text)
+    return match.group() if match else ""
 
 
 def is_within_release(version: str, release: str) -> bool:
-    """Whether a version is of that release, of which only the first numbers may be given.
+    """Return True if a version belongs to a release, of which only the first numbers may be given.
 
     >>> is_within_release("2026.4.1-22982-e213a147257", "2026.4")
     True
     >>> is_within_release("2026.41", "2026.4")
     False
     """
-    found, stated = parse_version(release_of(version)), parse_version(release_of(release))
-    if found is None or stated is None:
+    actual, expected = parse_version(release_of(version)), parse_version(release_of(release))
+    if actual is None or expected is None:
         return False
-    wanted = len(stated.release)
-    return (*found.release, *[0] * wanted)[:wanted] == stated.release
+    wanted = len(expected.release)
+    return (*actual.release, *[0] * wanted)[:wanted] == expected.release
 
 
 def is_outside(version: str, requirement: str) -> bool:
@@ -95,10 +95,7 @@ def is_outside(version: str, requirement: str) -> bool:
 
 
 def requirement_name(requirement: str) -> str:
-    """The distribution that a requirement is about, in lower case with dashes.
-
-    "" for what is none, or too long.
-    """
+    """Return the distribution of a requirement, in lower case with dashes; "" if it is invalid."""
     from packaging.requirements import InvalidRequirement, Requirement  # as above
     from packaging.utils import canonicalize_name
 

@@ -1,7 +1,7 @@
-"""Arrays in files: reads npy and npz files from strangers, and writes outputs into one npz.
+"""Reads untrusted npy and npz files, and writes outputs to one npz file.
 
-No pickled object is ever loaded. Before anything is allocated, the header that asks for it is
-checked, and so is that the file is long enough for what the header says.
+Pickled objects are never loaded. Before anything is allocated, the header is checked, and that the
+file is as long as the header says.
 """
 
 from __future__ import annotations
@@ -24,26 +24,31 @@ from ortpkg.storage.output_file import write_output
 
 Array = npt.NDArray[Any]
 
-#: The largest array that an input file may hold, in bytes.
+#: Largest array in an input file, in bytes.
 MOST_ARRAY_NBYTES = 1 << 32
-#: The most arrays in one npz file.
+#: Most arrays in one npz file.
 MOST_ARRAYS = 10_000
-#: Deflate makes at most 1032 bytes of one; bzip2 and LZMA, which npz files do not use, make far
+#: Deflate expands a byte to at most 1032; bzip2 and LZMA, which npz files do not use, expand far
 #: more.
 _MOST_EXPANSION = 1032
 
 
 def read_npy(path: Path) -> Array:
-    """The array in an npy file.
+    """Return the array in an npy file.
 
-    UsageError where it is missing, too large, damaged or holds Python objects.
+    Raises:
+        UsageError: The file is missing, too large, damaged, or holds Python objects.
     """
     with _read_errors(path), path.open("rb") as file:
         return _read_array(file, path.name, os.fstat(file.fileno()).st_size)
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """The arrays in an npz file by name. UsageError as for :func:`read_npy`."""
+    """Return the arrays in an npz file by name.
+
+    Raises:
+        UsageError: See :func:`read_npy`.
+    """
     arrays: dict[str, Array] = {}
     with _read_errors(path), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
@@ -63,14 +68,14 @@ def read_npz(path: Path) -> dict[str, Array]:
                     name,
                     min(member.file_size, member.compress_size * _MOST_EXPANSION + _MOST_EXPANSION),
                 )
-                if file.read(1):  # only at its end is the checksum of a member compared
+                if file.read(1):  # the checksum of a member is compared only at its end
                     raise ValueError(f"array {quoted(name)} is followed by other bytes")
     return arrays
 
 
 @contextmanager
 def _read_errors(path: Path) -> Iterator[None]:
-    """Types the errors, of some twelve kinds, that zipfile and numpy raise for damaged files."""
+    """Convert the dozen kinds of errors that zipfile and numpy raise for damaged files."""
     try:
         verify_regular(path)
         yield
@@ -81,7 +86,10 @@ def _read_errors(path: Path) -> Iterator[None]:
 
 
 def verify_regular(path: Path) -> None:
-    """UsageError if ``path`` is no regular file: opening a pipe would wait for its writer."""
+    """Raise UsageError unless ``path`` is a regular file.
+
+    Opening a pipe would wait for its writer.
+    """
     if not stat.S_ISREG(path.stat().st_mode):
         raise UsageError(f"cannot read {quoted(path)}: it is not a regular file")
 
@@ -125,15 +133,14 @@ def _read_array(file: IO[bytes], name: str, file_nbytes: int) -> Array:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Writes arrays into one npz file that ``numpy.load`` reads without unpickling.
+    """Write arrays to one npz file that ``numpy.load`` reads without unpickling.
 
-    The file appears whole or not at all, see :func:`~ortpkg.storage.output_file.write_output`.
+    The file appears completely or not at all; see :func:`~ortpkg.storage.output_file.write_output`.
+    Texts become fixed-width unicode. The tensors of a sequence are written as ``name.0``,
+    ``name.1``, ...
 
-    Texts become fixed-width unicode. The tensors of a sequence are written one by one, as
-    ``name.0``, ``name.1``, ...
-
-    Raises UsageError where it cannot be written, or an output is something that npz files do not
-    hold.
+    Raises:
+        UsageError: The file cannot be written, or npz files cannot hold an output.
     """
     written = {
         name: array for output, value in arrays.items() for name, array in _storable(output, value)
@@ -148,9 +155,10 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
-    """What :func:`write_npz` writes; the same arrays always give the same bytes.
+    """Return the bytes that :func:`write_npz` writes; equal arrays give equal bytes.
 
-    UsageError as for :func:`write_npz`.
+    Raises:
+        UsageError: See :func:`write_npz`.
     """
     file = io.BytesIO()
     _write_zip(
@@ -169,7 +177,7 @@ def _is_regular(file: IO[bytes]) -> bool:
 
 
 class _Stream:
-    """A file that is only written to and so needs no position, which /dev/null does not have."""
+    """File that is only written to, and so needs no position, which /dev/null does not have."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write
@@ -177,25 +185,25 @@ class _Stream:
 
 
 def _write_zip(file: Any, arrays: Mapping[str, Array]) -> None:
-    # numpy.savez takes names as keywords: an output named "file" or "allow_pickle" could not be
+    # numpy.savez takes names as keywords, so an output named "file" or "allow_pickle" could not be
     # written.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
-            # An entry without a time of its own has zip's first one: the same bytes whenever they
-            # are written.
+            # Entries have zip's first time, so that the bytes do not depend on when they are
+            # written.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _storable(name: str, value: Any) -> Iterator[tuple[str, Array]]:
-    """The arrays that an output is written as."""
+    """Yield the names and arrays that an output is written as."""
     if "\0" in name:
         raise UsageError(
             f"output {quoted(name)} cannot be written: names in npz files end at a NUL"
         )
     if isinstance(value, list | tuple):
-        for place, each in enumerate(value):
-            yield from _storable(f"{name}.{place}", each)
+        for index, item in enumerate(value):
+            yield from _storable(f"{name}.{index}", item)
         return
     if value is None or isinstance(value, Mapping):
         what = "a map" if isinstance(value, Mapping) else "nothing"
@@ -209,11 +217,11 @@ def _storable(name: str, value: Any) -> Iterator[tuple[str, Array]]:
 
 
 def _as_unicode(name: str, array: Array) -> Array:
-    """Texts as fixed-width unicode, which is read without unpickling."""
+    """Return texts as fixed-width unicode, which is read without unpickling."""
     objects = array.astype(object)
     texts = [
-        each.decode("utf-8", "replace") if isinstance(each, bytes) else each
-        for each in objects.ravel()
+        item.decode("utf-8", "replace") if isinstance(item, bytes) else item
+        for item in objects.ravel()
     ]
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(

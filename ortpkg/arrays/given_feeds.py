@@ -1,4 +1,4 @@
-"""A model's inputs: read from files (npy, npz, for images png and jpeg), or random."""
+"""Inputs of a model from files (npy, npz, and png or jpeg for images), or random."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ _NUMPY_NAMES = {
     "tensor(int32)": "int32",
     "tensor(int64)": "int64",
 }
-#: Extension → the format that it says; no other decoder is tried, so that a file is what it is
-#: called.
+#: Format by extension; no other decoder is tried.
 _PICTURES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
@@ -39,24 +38,23 @@ def read_feeds(
     *,
     resize: bool = False,
 ) -> dict[str, Array]:
-    """Reads ``name=file`` assignments into feeds for a session with these inputs.
+    """Read ``name=file`` assignments into feeds for a session with these inputs.
 
     A file may be ``.npy`` (one array), ``.npz`` (the array of that name, or its only one), ``.png``
-    or ``.jpg`` (where the input is an image: rank 3 or 4 with 1 or 3 channels, or rank 2). A model
-    with one input needs no ``name=``, nor does an npz file, whose arrays are then the inputs of
-    their names.
+    or ``.jpg`` (if the input is an image: rank 3 or 4 with 1 or 3 channels, or rank 2). A model
+    with one input needs no ``name=``, nor does an npz file, whose arrays are then inputs by their
+    names.
 
     Args:
-        assignments: what the caller gave.
-        inputs: what the session takes.
-        value_ranges: input name → what black and white are in a picture for it, where the package
-            says so.
-        resize: resample pictures to the size that an input has; else one of another size is an
+        assignments: Assignments of the caller.
+        inputs: Inputs of the session.
+        value_ranges: Values of black and white in pictures by input, as far as the package says.
+        resize: True to resample pictures to the size of their input; otherwise another size is an
             error.
 
     Raises:
-        UsageError: an assignment has no name, or a file cannot be read.
-        InvalidFeedError: the model has no such input, or a picture does not fit it.
+        UsageError: An assignment has no name, or a file cannot be read.
+        InvalidFeedError: The model has no such input, or a picture does not fit it.
     """
     by_name = {argument.name: argument for argument in inputs}
     feeds: dict[str, Array] = {}
@@ -81,28 +79,33 @@ def read_feeds(
 
 def random_feeds(
     inputs: Sequence[DeclaredValue],
-    given: Mapping[str, Array],
+    feeds: Mapping[str, Array],
     *,
     sizes: Mapping[str, int],
     value_ranges: Mapping[str, tuple[float, float]],
     seed: int,
 ) -> dict[str, Array]:
-    """``given``, and seeded random values for the inputs that are not among them.
+    """Return ``feeds`` with seeded random values for the other inputs.
 
-    ``sizes``: symbolic dimension → size; see
+    ``sizes`` are the sizes of symbolic dimensions; see
     :func:`~ortpkg.arrays.synthetic_inputs.synthetic_feed`, also for errors.
     """
     check_sizes(inputs, sizes)
-    missing = [argument for argument in inputs if argument.name not in given]
-    known = {each for argument in missing for each in argument.shape or () if isinstance(each, str)}
-    own = {name: size for name, size in sizes.items() if name in known}
-    return {**given, **synthetic_feed(missing, sizes=own, ranges=value_ranges, seed=seed)}
+    missing = [argument for argument in inputs if argument.name not in feeds]
+    dimensions = {
+        dimension
+        for argument in missing
+        for dimension in argument.shape or ()
+        if isinstance(dimension, str)
+    }
+    used_sizes = {name: size for name, size in sizes.items() if name in dimensions}
+    return {**feeds, **synthetic_feed(missing, sizes=used_sizes, ranges=value_ranges, seed=seed)}
 
 
 def _files_of(
     assignment: str, by_name: Mapping[str, DeclaredValue]
 ) -> Iterator[tuple[str, Path | Array]]:
-    """Input names with their files, or with the arrays of one file that has several."""
+    """Yield input names with their files, or with the arrays of a file that has several."""
     name, separator, file = assignment.partition("=")
     if separator:
         yield name, Path(file)
@@ -147,10 +150,10 @@ def read_picture(
     *,
     resize: bool = False,
 ) -> Array:
-    """A PNG or JPEG as the image that ``argument`` takes.
+    """Read a PNG or JPEG as the image that ``argument`` takes.
 
-    Channels (1 grey, 3 RGB) and layout (channels first or last) follow the input's shape; a fixed
-    height and width are met by resampling with ``resize``, and are those of the picture without.
+    Channels (1 grey, 3 RGB) and layout (channels first or last) follow the input's shape. With
+    ``resize`` the picture is resampled to a fixed height and width; without, it must have them.
     Values go from black to white over ``value_range``, by default 0 to 255 for integer inputs and 0
     to 1 for floating-point ones; a grey picture of 16 bits keeps its finer steps.
     """
@@ -178,7 +181,7 @@ def read_picture(
 
 
 def _image_layout(shape: Sequence[int | None]) -> tuple[int, bool, int | None, int | None] | None:
-    """(channels, channels first, height, width) of an image input; None where it is none."""
+    """Return channels, channels first, height and width of an image input, or None."""
     if len(shape) == 2:
         return 1, False, shape[0], shape[1]
     if len(shape) not in {3, 4} or (len(shape) == 4 and shape[0] not in {1, None}):
@@ -193,7 +196,7 @@ def _image_layout(shape: Sequence[int | None]) -> tuple[int, bool, int | None, i
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The picture an input takes: width, height (None: any), whether to resample for it."""
+    """Picture size that an input takes (None for any), and if pictures may be resampled to it."""
 
     name: str
     width: int | None
@@ -201,9 +204,10 @@ class _Size:
     resize: bool
 
     def of(self, width: int, height: int) -> tuple[int, int]:
-        """What a picture of that size becomes.
+        """Return the size that a picture of this size gets.
 
-        InvalidFeedError where it would have to be resampled, and must not.
+        Raises:
+            InvalidFeedError: It would have to be resampled, and must not.
         """
         wanted = self.width or width, self.height or height
         if wanted != (width, height) and not self.resize:
@@ -218,7 +222,7 @@ class _Size:
 
 
 def _decode(path: Path, mode: str, size: _Size) -> Array:
-    """The picture's values, 0 to 255, as rows of grey ("L") or of red, green and blue ("RGB")."""
+    """Return values from 0 to 255, as rows of grey ("L") or of red, green and blue ("RGB")."""
     try:
         from PIL import Image  # an extra: only pictures need it
     except ImportError as error:
@@ -241,7 +245,7 @@ def _decode(path: Path, mode: str, size: _Size) -> Array:
             values = np.asarray(pixels if pixels.size == wanted else pixels.resize(wanted))
     except (UsageError, InvalidFeedError):
         raise
-    except Exception as error:  # a damaged picture makes Pillow's decoders raise many kinds
+    except Exception as error:  # Pillow's decoders raise many kinds for damaged pictures
         kind = _PICTURES[path.suffix.lower()]
         raise UsageError(f"cannot read {quoted(path)} as {kind}: {unquoted(error)}") from error
     if is_deep:

@@ -1,4 +1,4 @@
-"""Headers of strangers' npy arrays, and what is wrong with a damaged file, in plain words."""
+"""Headers of untrusted npy arrays, and plain reasons why a damaged file cannot be read."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _READERS = {
     (3, 0): np.lib.format.read_array_header_2_0,
 }
 _MAGIC = b"\x93NUMPY"
-#: What reading a member of a damaged archive raises, as against what a damaged header makes numpy's
-#: parser raise.
+#: Errors of reading a member of a damaged archive, as opposed to those of numpy's parser for a
+#: damaged header.
 _ARCHIVE_ERRORS = (OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def read_npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran's order, and type of the array ``name`` that begins at ``file``.
+    """Return shape, Fortran order and type of the array ``name`` that begins at ``file``.
 
-    Raises ValueError, whose text ends in a plain reason, for what is no header; what reading
-    ``file`` raises passes.
+    Raises:
+        ValueError: There is no valid header; the text ends in a plain reason.
+        OSError: ``file`` cannot be read.
     """
     begin = file.read(len(_MAGIC) + 2)
     if begin[: len(_MAGIC)] != _MAGIC[: len(begin)]:
@@ -46,7 +47,7 @@ def read_npy_header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, 
 
 
 def why_unreadable(error: Exception) -> str:
-    """What keeps an npy or npz file from being read, as a phrase after "cannot read FILE: "."""
+    """Return why an npy or npz file cannot be read, as a phrase after "cannot read FILE: "."""
     if isinstance(error, zipfile.BadZipFile):
         text = printable(error)
         if text == "File is not a zip file":

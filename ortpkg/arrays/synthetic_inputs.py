@@ -1,8 +1,7 @@
-"""Random inputs for a model without samples: seeded, of the types and shapes that it declares.
+"""Random inputs for a model without samples: seeded, with its declared types and shapes.
 
-Dimensions that a model leaves open get a size by their name, the same in all inputs
-(docs/benchmarking.md): a first dimension or one called batch: 1; height, width: 224; sequence,
-length, token, time: 64; others: 8.
+Open dimensions get a size by their name, the same in all inputs (docs/benchmarking.md): a first
+dimension or one called batch: 1; height, width: 224; sequence, length, token, time: 64; others: 8.
 """
 
 from __future__ import annotations
@@ -36,18 +35,19 @@ def synthetic_feed(
     ranges: Mapping[str, tuple[float, float]],
     seed: int = SEED,
 ) -> dict[str, npt.NDArray[Any]]:
-    """One feed for a model with these inputs; the same for every call with the same seed.
+    """Return one feed for a model with these inputs, the same for every call with the same seed.
 
     Args:
-        inputs: what the model declares.
-        sizes: dimension → size, where the caller says so.
-        ranges: input → least and greatest value, where the package says so (images); else
-            floating-point values are normally distributed around 0, integers are 0 or 1, which
-            every table of embeddings has.
-        seed: of the random numbers.
+        inputs: Declared inputs of the model.
+        sizes: Sizes of dimensions, as far as the caller says.
+        ranges: Least and greatest value by input, as far as the package says (images). Otherwise
+            floating-point values are normally distributed around 0, and integers are 0 or 1, which
+            every embedding table has.
+        seed: Seed of the random numbers.
 
-    Raises UsageError for a size of a dimension that no input has, for an input that is no tensor or
-    has no rank, and for one of more than 1 GiB.
+    Raises:
+        UsageError: No input has a dimension in ``sizes``, or an input is not a tensor, has no rank,
+            or is larger than 1 GiB.
     """
     check_sizes(inputs, sizes)
     generator = np.random.default_rng(seed)
@@ -60,15 +60,15 @@ def synthetic_feed(
 
 
 def check_sizes(inputs: Sequence[DeclaredValue], sizes: Mapping[str, int]) -> None:
-    """Raises UsageError for a size of a dimension that no input has."""
-    known = sorted(
-        {each for declared in inputs for each in declared.shape or () if isinstance(each, str)}
+    """Raise UsageError for the size of a dimension that no input has."""
+    names = sorted(
+        {size for declared in inputs for size in declared.shape or () if isinstance(size, str)}
     )
     for name in sizes:
-        if name not in known:
-            listed = ", ".join(map(quoted, known)) or "none"
+        if name not in names:
+            listed = ", ".join(map(quoted, names)) or "none"
             raise UsageError(
-                f"no input has a dimension {quoted(name)}{did_you_mean(name, known)}; they have"
+                f"no input has a dimension {quoted(name)}{did_you_mean(name, names)}; they have"
                 f" {listed}"
             )
 
@@ -79,10 +79,10 @@ def _shape(declared: DeclaredValue, sizes: Mapping[str, int]) -> tuple[int, ...]
             f"input {quoted(declared.name)} ({quoted(declared.type)}) has no known shape, so that"
             " no values for it can be made up; give the package samples (samples/samples.json)"
         )
-    return tuple(_size(each, place, sizes) for place, each in enumerate(declared.shape))
+    return tuple(_size(dimension, axis, sizes) for axis, dimension in enumerate(declared.shape))
 
 
-def _size(dimension: int | str | None, place: int, sizes: Mapping[str, int]) -> int:
+def _size(dimension: int | str | None, axis: int, sizes: Mapping[str, int]) -> int:
     if isinstance(dimension, int):
         return dimension
     name = dimension or ""
@@ -91,7 +91,7 @@ def _size(dimension: int | str | None, place: int, sizes: Mapping[str, int]) -> 
     named = next((size for pattern, size in _SIZES if pattern.search(name)), None)
     if named is not None:
         return named
-    return 1 if place == 0 else _OTHER_SIZE
+    return 1 if axis == 0 else _OTHER_SIZE
 
 
 def _values(

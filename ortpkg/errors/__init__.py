@@ -1,13 +1,13 @@
-"""The whole exception tree of ortpkg; what its members carry is re-exported here.
+"""All exceptions of ortpkg; other names that their signatures need are re-exported here.
 
-One class per thing a caller can do about it. Every error has a ``code`` (ONNX Runtime's status
-name, so that code written for onnxruntime can branch the same way) and an ``exit_code`` (what the
-command line returns). It is also an instance of onnxruntime's exception for that status
-(``onnxruntime_exceptions.py``), and of the built-in exceptions and further statuses that
-onnxruntime raises in the same situation, where these differ.
+There is one class for each way in which a caller can react. Every error has a ``code`` (ONNX
+Runtime's status name, so that code written for onnxruntime can branch the same way) and an
+``exit_code`` (what the command line returns). It is also an instance of onnxruntime's exception for
+that status (``onnxruntime_exceptions.py``), and of the built-in exceptions and further statuses
+that onnxruntime raises in the same situation, if these differ.
 
-Texts that come from a package are untrusted: put them into a message through :func:`quoted`, which
-escapes control characters, so that neither a terminal nor a log can be steered by them.
+Texts that come from a package are untrusted. Put them into a message through :func:`quoted`, which
+escapes control characters, so that they cannot control a terminal or a log.
 
 Other folders may import: what is imported here, and ``onnxruntime_exceptions``.
 """
@@ -94,7 +94,7 @@ from ortpkg.errors.sessions import LimitExceededError as LimitExceededError
 from ortpkg.errors.sessions import RunError as RunError
 from ortpkg.errors.sessions import SessionError as SessionError
 
-# The name under which they are told and pickled, whichever file here has them.
+# Errors are reported and pickled under the name of this module, wherever they are defined.
 for _each in tuple(globals().values()):
     if isinstance(_each, type) and issubclass(_each, OrtpkgError):
         _each.__module__ = __name__

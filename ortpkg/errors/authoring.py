@@ -1,4 +1,4 @@
-"""Why a package, or an archive of one, was not written."""
+"""Errors of writing a package or an archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PackageBusyError(AuthoringError):
     """Another process is changing the package and did not finish in time; nothing was changed.
 
     Attributes:
-        holder: what is known of that process, for people.
+        holder: Description of that process.
     """
 
     def __init__(self, message: str, *, holder: str) -> None:

@@ -1,4 +1,4 @@
-"""What all errors have in common, and those that any call may raise."""
+"""Base of all errors, and errors that any call may raise."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ortpkg.errors.secret_texts import redacted
 
 
 class OrtpkgError(Exception):
-    """Everything that ortpkg raises on purpose.
+    """Base of all errors that ortpkg raises on purpose.
 
-    An instance's class is a subclass, of the same name, of the one that was called: that one with
-    onnxruntime's exception for its ``code`` beside it, and the ``further`` ones. The exceptions of
-    two statuses are no relatives, our classes often are.
+    The class of an instance is a subclass, with the same name, of the class that was called; its
+    further bases are onnxruntime's exception for its ``code`` and the ``further`` ones. The
+    exceptions of two statuses are unrelated, while our classes often are related.
 
     Attributes:
-        args: the message, without secrets that somebody repeated to us.
+        args: The message, without secrets that somebody repeated to us.
     """
 
     code: ClassVar[StatusCode] = StatusCode.FAIL
-    #: What else onnxruntime answers with in these situations.
+    #: Other exceptions of onnxruntime for these situations.
     further: ClassVar[tuple[type[Exception], ...]] = ()
     exit_code: ClassVar[ExitCode] = ExitCode.FINDINGS
 
-    def __new__(cls, *args: Any, **details: Any) -> Self:  # noqa: ARG004 - details are __init__'s
+    def __new__(cls, *args: Any, **details: Any) -> Self:  # noqa: ARG004 - __init__ takes details
         kind: type[Self] = _with_exception_of_status(cls)
         return super().__new__(kind, *args)
 
@@ -39,27 +39,27 @@ class OrtpkgError(Exception):
         return _restored, (type(self).__bases__[0], self.args, dict(self.__dict__))
 
 
-#: Class → the class of its instances.
+#: Class of the instances of each class.
 _classes_of_instances: dict[Any, Any] = {}
 
 
 def _with_exception_of_status(kind: type[Any]) -> Any:
-    """The class of instances of ``kind``."""
-    found = _classes_of_instances.get(kind)
-    if found is None:
+    """Return the class of instances of ``kind``."""
+    instance_class = _classes_of_instances.get(kind)
+    if instance_class is None:
         names = {
             "__module__": kind.__module__,
             "__qualname__": kind.__qualname__,
             "__doc__": kind.__doc__,
         }
-        found = _classes_of_instances[kind] = type(
+        instance_class = _classes_of_instances[kind] = type(
             kind.__name__, (kind, EXCEPTION_OF_STATUS[kind.code], *kind.further), names
         )
-    return found
+    return instance_class
 
 
 def _restored(kind: type[OrtpkgError], args: tuple[Any, ...], state: dict[str, Any]) -> OrtpkgError:
-    """An error as it was pickled or copied."""
+    """Return an error from its pickled or copied parts."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
@@ -73,7 +73,11 @@ class UsageError(OrtpkgError, RuntimeError, ValueError):
 
 
 class UnknownBackendError(UsageError):
-    """There is no backend of that name, here or anywhere. ``backend``: the name."""
+    """There is no backend of that name, here or anywhere.
+
+    Attributes:
+        backend: The name.
+    """
 
     def __init__(self, message: str, *, backend: str) -> None:
         super().__init__(message)
@@ -87,11 +91,11 @@ class EpLibraryError(UsageError):
 
 
 class ProfileError(UsageError):
-    """A machine profile cannot be read, or is not one.
+    """A machine profile cannot be read, or is invalid.
 
     Attributes:
-        file: the profile's file, or the name that was asked for.
-        pointer: JSON pointer (RFC 6901) to the first thing that is wrong; "" is the whole document.
+        file: File of the profile, or the requested name.
+        pointer: JSON pointer (RFC 6901) to the first error; "" is the whole document.
     """
 
     def __init__(self, message: str, *, file: Path | str, pointer: str = "") -> None:
@@ -113,6 +117,9 @@ class LoadCancelledError(CancelledError):
 
 
 class PlanVerificationError(OrtpkgError):
-    """Two live values share bytes, or the like: a bug of ours in planning, never the model's."""
+    """Planning broke an invariant, for example two live values share bytes.
+
+    This is a bug in ortpkg.
+    """
 
     exit_code = ExitCode.MODEL

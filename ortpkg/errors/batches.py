@@ -1,4 +1,4 @@
-"""What ends a batch."""
+"""Errors that end a batch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ortpkg.errors.codes import ExitCode, StatusCode
 
 
 class RowFailedError(OrtpkgError):
-    """A row cannot be read or run, and nobody said where such rows go.
+    """A row cannot be read or run, and failed rows are not collected.
 
     Attributes:
-        row_id: its number among all rows of the input.
-        file: where it stands.
+        row_id: Number of the row among all rows of the input.
+        file: Its file.
     """
 
     code = StatusCode.RUNTIME_EXCEPTION

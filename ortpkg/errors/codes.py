@@ -1,4 +1,4 @@
-"""What errors are told apart by: ONNX Runtime's status names, and what the command line returns."""
+"""Codes of errors: ONNX Runtime's status names, and exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class StatusCode(StrEnum):
 
 
 class ExitCode(IntEnum):
-    """What the command line returns; the table in ``ortpkg --help`` is made from these.
+    """Exit codes of the command line; the table in ``ortpkg --help`` is made from these.
 
-    ``ortpkg verify`` returns a sum of :class:`VerifyExitCode` instead where files are not as
-    recorded.
+    If files differ from their record, ``ortpkg verify`` returns a sum of :class:`VerifyExitCode`
+    instead.
     """
 
     DONE = 0
@@ -45,10 +45,7 @@ class ExitCode(IntEnum):
 
 
 class VerifyExitCode(IntFlag):
-    """The bits whose sum ``ortpkg verify`` returns.
-
-    0 where every file is as digests.json records it.
-    """
+    """Bits whose sum ``ortpkg verify`` returns; 0 if every file is as digests.json records it."""
 
     CHANGED = 16
     MISSING_OR_EXTRA = 32

@@ -1,4 +1,4 @@
-"""What goes wrong between machines: references, registries, stores, signatures."""
+"""Errors of references, registries, stores and signatures."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ortpkg.errors.secret_texts import redacted_answer
 
 
 class PackageReferenceError(UsageError):
-    """A text names no package: it breaks the grammar of references (docs/references.md).
+    """A text is not a reference to a package; it breaks the grammar (docs/references.md).
 
     Attributes:
-        reference: the text.
+        reference: The text.
     """
 
     def __init__(self, message: str, *, reference: str) -> None:
@@ -22,11 +22,11 @@ class PackageReferenceError(UsageError):
 class RegistryError(OrtpkgError):
     """A registry, or the way to it, failed; nothing was installed or published.
 
-    It is made of what a registry said, which may be a secret that it was sent.
+    The message may contain text of the registry, which is cleaned of secrets that were sent to it.
 
     Attributes:
-        registry: its host and port, or the folder of a layout.
-        status: what it answered with (HTTP), None where it did not answer.
+        registry: Its host and port, or the folder of a layout.
+        status: HTTP status of its answer, or None without one.
     """
 
     exit_code = ExitCode.REGISTRY
@@ -38,13 +38,11 @@ class RegistryError(OrtpkgError):
 
 
 class RegistryUnreachableError(RegistryError):
-    """The registry did not answer, or the connection broke off.
-
-    It was tried again, as often as that may help.
+    """The registry did not answer, or the connection broke off, also after useful retries.
 
     Attributes:
-        is_lasting: trying again would not help: a certificate that is not trusted, an unknown host.
-        is_unconnected: no connection came about at all.
+        is_lasting: True if trying again would not help: an untrusted certificate, an unknown host.
+        is_unconnected: True if no connection was established at all.
     """
 
     def __init__(
@@ -68,8 +66,9 @@ class CredentialsError(OrtpkgError):
     """Docker's config file, or a credential helper that it names, cannot be used.
 
     Attributes:
-        is_helper_unusable: the helper is not installed or gives no answer (it does not start, its
-            key chain is locked, it takes too long); what is public can be read without it.
+        is_helper_unusable: True if the helper is not installed or gives no answer (it does not
+            start, its key chain is locked, it takes too long); public content can be read without
+            it.
     """
 
     exit_code = ExitCode.REGISTRY
@@ -86,10 +85,10 @@ class ArtifactNotFoundError(RegistryError):
 
 
 class ArtifactFormatError(RegistryError):
-    """What the registry holds is no package artifact, or breaks a limit.
+    """The artifact in the registry is not a valid package, or exceeds a limit.
 
     Attributes:
-        layer: digest or path of the layer concerned; "" for the manifest itself.
+        layer: Digest or path of the layer concerned; "" for the manifest itself.
     """
 
     code = StatusCode.INVALID_ARGUMENT
@@ -102,10 +101,10 @@ class ArtifactFormatError(RegistryError):
 
 
 class LayerMismatchError(ArtifactFormatError):
-    """The bytes that arrived are not those that the digest names.
+    """The bytes that arrived do not have the digest that names them.
 
     Attributes:
-        expected, actual: digests, ``sha256:<hex>``.
+        expected, actual: Digests, ``sha256:<hex>``.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class PackageNotInstalledError(StoreError):
     """The store has no package of that name, or not that version of it.
 
     Attributes:
-        name: the name, with tag or digest where one was asked for.
+        name: The name, with tag or digest if one was requested.
     """
 
     code = StatusCode.NO_SUCHFILE

@@ -1,4 +1,4 @@
-"""The error for a library that an extra of ortpkg brings and that is not here."""
+"""Error for a missing library that one of ortpkg's extras installs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ortpkg.errors.finding import quoted
 
 
 class _Library(NamedTuple):
-    """An optional library, and the extra of ortpkg that installs it.
+    """Optional library, and the extra of ortpkg that installs it.
 
     Attributes:
-        module: its importable name.
-        extra: the extra of ortpkg that has it.
-        requirement: what pip installs.
+        module: Importable name.
+        extra: Extra of ortpkg that has it.
+        requirement: Requirement for pip.
     """
 
     module: str
@@ -22,7 +22,7 @@ class _Library(NamedTuple):
     requirement: str
 
 
-#: Name in messages → what brings it. A test compares the extras with pyproject.toml.
+#: Libraries by their name in messages. A test compares the extras with pyproject.toml.
 LIBRARIES = {
     "pillow": _Library("PIL", "images", "pillow"),
     "cryptography": _Library("cryptography", "sign", "cryptography"),
@@ -40,12 +40,11 @@ LIBRARIES = {
 class MissingExtraError(UsageError):
     """A library of one of ortpkg's extras is not installed, or cannot be loaded.
 
-    The message is :func:`missing_library_text`, from ``purpose``, ``library``, ``cause`` and
-    ``otherwise``.
+    The message is :func:`missing_library_text`.
 
     Attributes:
-        library: its name, a key of :data:`LIBRARIES`.
-        extra: the extra of ortpkg that brings it.
+        library: Its name, a key of :data:`LIBRARIES`.
+        extra: Extra of ortpkg that installs it.
     """
 
     def __init__(
@@ -61,10 +60,10 @@ def missing_library_text(
     """Return the sentence that says which library is missing, and what to install.
 
     Args:
-        purpose: what needs it ("reading pictures").
-        library: a key of :data:`LIBRARIES`.
-        cause: what importing it raised; None where it was not imported.
-        otherwise: what can be done without it ("--in-process needs none").
+        purpose: What needs it ("reading pictures").
+        library: Key of :data:`LIBRARIES`.
+        cause: Exception of its import; None if it was not imported.
+        otherwise: What works without it ("--in-process needs none").
     """
     entry = LIBRARIES[library]
     is_absent = cause is None or (

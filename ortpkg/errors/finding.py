@@ -1,4 +1,4 @@
-"""One thing that is wrong in a package, and untrusted text in what is said of it."""
+"""Findings in a package, and quoting of untrusted text in messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import StrEnum
 
 from ortpkg.errors.secret_texts import redacted
 
-#: Of untrusted text in a message, no more is shown.
+#: Most characters of untrusted text in a message.
 MOST_QUOTED_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 2000
 
 
 class Severity(StrEnum):
-    """How bad a finding is: an error makes the document invalid, a warning does not."""
+    """Severity of a finding: an error makes the document invalid, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -21,19 +21,19 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong or doubtful in a package, precise enough to be mended.
+    """One thing that is wrong or doubtful in a package, precise enough to be fixed.
 
     Attributes:
-        rule: stable identifier, e.g. ``"ORT003"``; documented in ``docs/rules.md``.
-        severity: error or warning.
-        document: file relative to the package root with ``/`` separators, e.g.
+        rule: Stable identifier, e.g. ``"ORT003"``; documented in ``docs/rules.md``.
+        severity: Error or warning.
+        document: File relative to the package root with ``/`` separators, e.g.
             ``"models/m/metadata.json"``.
         pointer: JSON pointer (RFC 6901) into the document; ``""`` is the whole document.
-        message: what is wrong.
-        remedy: what would be right.
-        target: the reader that this is true of, e.g. "onnxruntime-1.27"; "" for everybody.
-        subject: the name that the finding is about, where a program may know better what has that
-            name; "" otherwise.
+        message: What is wrong.
+        remedy: What would be right.
+        target: Reader for which it is true, e.g. "onnxruntime-1.27"; "" for all.
+        subject: Name that the finding is about, if a program may know better what has that name;
+            else "".
     """
 
     rule: str
@@ -48,12 +48,12 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.document}#{self.pointer}" if self.pointer else self.document
         remedy = f" ({self.remedy})" if self.remedy else ""
-        # A pointer is made of the package's own keys.
+        # A pointer consists of the package's own keys, which are not trusted.
         return f"{quoted(where)[1:-1]}: {self.message}{remedy} [{self.rule}]"
 
 
 def quoted(text: object, most_characters: int = MOST_QUOTED_CHARACTERS) -> str:
-    """Quotes untrusted text for a message: odd characters escaped, length bounded, no secrets."""
+    """Quote untrusted text for a message: escape odd characters, limit the length, hide secrets."""
     excerpt = redacted(str(text))
     if len(excerpt) > most_characters:
         excerpt = excerpt[: most_characters - 1] + "…"
@@ -61,12 +61,12 @@ def quoted(text: object, most_characters: int = MOST_QUOTED_CHARACTERS) -> str:
 
 
 def unquoted(text: object) -> str:
-    """The same without the quotes, for text that is part of a sentence."""
+    """Return untrusted text like :func:`quoted` without the quotes, for use within a sentence."""
     return quoted(text)[1:-1]
 
 
 def printable(error: BaseException) -> str:
-    """An error's text, which may quote the model: control characters escaped, length bounded."""
+    """Return an error's text, which may quote the model, with escapes and limited length."""
     text = redacted(str(error)) or type(error).__name__
     escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text

@@ -1,4 +1,4 @@
-"""What is wrong with a model."""
+"""Errors of models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ModelError(OrtpkgError):
     """A model file is wrong or cannot be run.
 
     Attributes:
-        node_name: the node concerned, where there is one.
+        node_name: Node concerned, or None.
     """
 
     code = StatusCode.FAIL
@@ -47,7 +47,7 @@ class ExternalDataNotFoundError(ModelNotFoundError):
 
 
 class AdapterFileError(ModelFileError, RuntimeError):
-    """The file of a LoRA adapter is missing, damaged or none."""
+    """The file of a LoRA adapter is missing, damaged or something else."""
 
 
 class InvalidGraphError(ModelError, InvalidArgument, Fail):
@@ -59,12 +59,12 @@ class InvalidGraphError(ModelError, InvalidArgument, Fail):
 class KernelNotFoundError(ModelError, OrtNotImplemented, InvalidGraph, Fail):
     """No execution provider of the session has a kernel for a node.
 
-    Its status is FAIL, as ONNX Runtime's design documents have it (ADR 15). onnxruntime says
-    NOT_IMPLEMENTED, and ``except NotImplemented`` catches it all the same.
+    Its status is FAIL, as in ONNX Runtime's design documents (ADR 15). onnxruntime says
+    NOT_IMPLEMENTED, and ``except NotImplemented`` catches it, too.
 
     Attributes:
-        op_type, opset: the operator, and the opset of its domain that the model imports.
-        types: of the node's inputs, where these are what no kernel takes.
+        op_type, opset: Operator, and the opset of its domain that the model imports.
+        types: Types of the node's inputs, if no kernel supports them.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The exceptions that programs written for onnxruntime catch, one per status of its C API.
+"""Exceptions that programs written for onnxruntime catch, one for each status of its C API.
 
 Every error of ortpkg is also an instance of the one that its ``code`` names, so that ``except
-InvalidArgument`` written for onnxruntime catches here what it catches there.
+InvalidArgument`` written for onnxruntime catches the same here.
 ``ortpkg.capi.onnxruntime_pybind11_state`` has them under the names that programs import. Source of
 the names: that module of onnxruntime 1.31.
 """
@@ -18,11 +18,11 @@ class Fail(Exception):
 
 
 class InvalidArgument(Exception):
-    """INVALID_ARGUMENT."""
+    """Status INVALID_ARGUMENT of onnxruntime."""
 
 
 class NoSuchFile(Exception):
-    """NO_SUCHFILE."""
+    """Status NO_SUCHFILE of onnxruntime."""
 
 
 class NoModel(Exception):
@@ -34,11 +34,11 @@ class EngineError(Exception):
 
 
 class RuntimeException(Exception):
-    """RUNTIME_EXCEPTION."""
+    """Status RUNTIME_EXCEPTION of onnxruntime."""
 
 
 class InvalidProtobuf(Exception):
-    """INVALID_PROTOBUF."""
+    """Status INVALID_PROTOBUF of onnxruntime."""
 
 
 class ModelLoaded(Exception):
@@ -46,19 +46,19 @@ class ModelLoaded(Exception):
 
 
 class NotImplemented(Exception):  # noqa: A001 - onnxruntime's name
-    """NOT_IMPLEMENTED."""
+    """Status NOT_IMPLEMENTED of onnxruntime."""
 
 
 class InvalidGraph(Exception):
-    """INVALID_GRAPH."""
+    """Status INVALID_GRAPH of onnxruntime."""
 
 
 class EPFail(Exception):
-    """EP_FAIL."""
+    """Status EP_FAIL of onnxruntime."""
 
 
 class ModelLoadCanceled(Exception):
-    """MODEL_LOAD_CANCELED."""
+    """Status MODEL_LOAD_CANCELED of onnxruntime."""
 
 
 class ModelRequiresCompilation(Exception):
@@ -66,14 +66,14 @@ class ModelRequiresCompilation(Exception):
 
 
 class NotFound(Exception):
-    """NOT_FOUND."""
+    """Status NOT_FOUND of onnxruntime."""
 
 
 class DeviceReset(Exception):
     """DEVICE_RESET: ortpkg never raises it."""
 
 
-#: Status → exception.
+#: Exception of each status.
 EXCEPTION_OF_STATUS: Mapping[StatusCode, type[Exception]] = {
     StatusCode.FAIL: Fail,
     StatusCode.INVALID_ARGUMENT: InvalidArgument,

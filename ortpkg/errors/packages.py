@@ -1,4 +1,4 @@
-"""What is wrong with a package, or with choosing a variant of it."""
+"""Errors of packages and of the selection of variants."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ortpkg.errors.finding import Finding, Severity, quoted
 
 
 class PackageError(OrtpkgError):
-    """A package cannot be read, or is not what it says.
+    """A package cannot be read, or contradicts itself.
 
     Attributes:
-        path: the package root, or the file concerned.
+        path: Root of the package, or the file concerned.
     """
 
     exit_code = ExitCode.PACKAGE
@@ -32,11 +32,11 @@ class PackageNotFoundError(PackageError):
 
 
 class PackageFormatError(PackageError):
-    """Documents of the package are not valid; carries every finding, not only the first.
+    """Documents of the package are not valid; the error has all findings, not only the first.
 
     Attributes:
-        findings: all errors (and the warnings seen with them), in document order.
-        document, pointer: of the first error.
+        findings: All errors (and warnings found with them), in document order.
+        document, pointer: Position of the first error.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class PackageFormatError(PackageError):
 
     @property
     def document(self) -> str:
-        """File of the first error, relative to the package root; "" where no finding is known."""
+        """File of the first error, relative to the package root; "" without findings."""
         return next(
             (finding.document for finding in self.findings if finding.severity is Severity.ERROR),
             "",
@@ -62,7 +62,10 @@ class PackageFormatError(PackageError):
 
     @classmethod
     def from_findings(cls, findings: Sequence[Finding], *, path: Path | str) -> PackageFormatError:
-        """One error with a line for each error of ``findings``, at least one; none for warnings."""
+        """Return one error with a line for each error of ``findings``, at least one.
+
+        None for warnings.
+        """
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         lines = "\n".join(f"  {finding}" for finding in errors)
         count = "1 problem" if len(errors) == 1 else f"{len(errors)} problems"
@@ -86,10 +89,10 @@ class ResultUnreadableError(PackageError):
 
 
 class PathEscapesPackageError(PackageError):
-    """A path that the package names leaves the package, or could on another operating system.
+    """A path in the package leaves the package, or could on another operating system.
 
     Attributes:
-        reference: the text as the package has it.
+        reference: The text in the package.
     """
 
     code = StatusCode.INVALID_ARGUMENT
@@ -100,11 +103,11 @@ class PathEscapesPackageError(PackageError):
 
 
 class DigestMismatchError(PackageError):
-    """A file's bytes are not those that ``digests.json`` records.
+    """The bytes of a file differ from the record in ``digests.json``.
 
     Attributes:
-        file: relative to the package.
-        expected, actual: SHA-256 of its bytes, as recorded and as they are.
+        file: Path relative to the package.
+        expected, actual: Recorded and actual SHA-256.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class TrustRequiredError(OrtpkgError):
     """The package asks for something that only a trusted package may have.
 
     Attributes:
-        what: the option or file concerned.
+        what: Option or file concerned.
     """
 
     exit_code = ExitCode.TRUST
@@ -137,10 +140,10 @@ class SelectionError(OrtpkgError):
 
 
 class UnknownComponentError(SelectionError):
-    """The named component or variant does not exist, or none was named where there are several.
+    """The named component or variant does not exist, or none of several was named.
 
     Attributes:
-        known: the names that would have been right.
+        known: Valid names.
     """
 
     code = StatusCode.INVALID_ARGUMENT
@@ -164,10 +167,10 @@ class NoSuitableVariantError(SelectionError):
 
 
 class StalePackageError(PackageError):
-    """A package that is to be shipped has variants that were made of other models than it has.
+    """A package to be published has variants that were made from other models than it has.
 
     Attributes:
-        variants: their names.
+        variants: Names of these variants.
     """
 
     def __init__(self, message: str, *, variants: Sequence[str], path: Path | str) -> None:
@@ -176,10 +179,10 @@ class StalePackageError(PackageError):
 
 
 class StaleVariantError(NoSuitableVariantError):
-    """The variant was made of another model than the one beside it, such as an older version.
+    """The variant was made from another model than the one beside it, such as an older version.
 
     Attributes:
-        variant, source: its name, and that of the variant that it was made of.
+        variant, source: Its name, and that of the variant that it was made from.
     """
 
     def __init__(self, message: str, *, variant: str, source: str, selection: Any = None) -> None:

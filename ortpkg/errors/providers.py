@@ -1,4 +1,4 @@
-"""What went wrong in an execution provider."""
+"""Errors of execution providers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class ExecutionProviderError(OrtpkgError):
     """An execution provider failed.
 
     Attributes:
-        ep_name: which one.
+        ep_name: Name of the execution provider.
     """
 
     code = StatusCode.EP_FAIL
@@ -36,11 +36,13 @@ class NoNodeTakenError(ExecutionProviderError):
 
 
 class EpContextError(ExecutionProviderError):
-    """An EPContext node's context is missing, stale, damaged or foreign (status INVALID_GRAPH).
+    """The context of an EPContext node is missing, stale, damaged or foreign.
+
+    Its status is INVALID_GRAPH.
 
     Attributes:
-        source: key of the execution provider that made the context; None where that is not known.
-        partition_name: which part of the model it is of; "" for several.
+        source: Key of the execution provider that made the context, or None if unknown.
+        partition_name: Partition of the model; "" for several.
     """
 
     code = StatusCode.INVALID_GRAPH
@@ -54,4 +56,7 @@ class EpContextError(ExecutionProviderError):
 
 
 class EpContextWriteError(ExecutionProviderError):
-    """What was compiled cannot be written: a full disk, a folder without leave, a name in use."""
+    """Compiled content cannot be written.
+
+    The disk is full, the folder forbids it, or the name is in use.
+    """

@@ -23,11 +23,11 @@ _LEAST_CUT_CHARACTERS = 6
 _LEAST_IN_ANY_CASE = 8
 #: Shorter beginnings of a secret could be words in another case, e.g. of "identity-1".
 _LEAST_CUT_IN_ANY_CASE = 12
-#: Scheme of an Authorization header → what follows is the secret.
+#: Scheme of an Authorization header, which the secret follows.
 _HEADER = re.compile(r"(?:Basic|Bearer) (?=\S)")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 
-#: Secret → its forms, and how many hold it.
+#: Forms of each secret, and the number of its holders.
 _hidden: dict[str, tuple[tuple[str, ...], int]] = {}
 _lock = threading.RLock()
 
@@ -100,7 +100,7 @@ def _without_beginning(text: str, secret: str) -> str:
 
 def _forms(text: str) -> tuple[str, ...]:
     forms = {*_written(text), *_in_base64(text)}
-    if len(text) >= _LEAST_IN_ANY_CASE:  # letters that are written otherwise than by themselves
+    if len(text) >= _LEAST_IN_ANY_CASE:  # letters in another case
         forms |= _written(text.upper())
     in_hex = text.encode(errors="replace").hex()
     if len(in_hex) >= _LEAST_IN_ANY_CASE:  # shorter ones may be part of any digest
@@ -110,7 +110,7 @@ def _forms(text: str) -> tuple[str, ...]:
 
 def _written(text: str) -> set[str]:
     """Return the text as Python, JSON, addresses and pages write it."""
-    # Imported here: who has no secrets needs none of them.
+    # Imported here, because processes without secrets do not need them.
     import html
     import json
     from urllib.parse import quote, quote_plus

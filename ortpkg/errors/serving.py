@@ -1,4 +1,4 @@
-"""Why a server does not answer a request."""
+"""Errors of a server that does not answer a request."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ class ServingError(OrtpkgError):
 
 
 class InvalidRequestError(ServingError):
-    """A request is not what the protocol says.
+    """A request breaks the protocol.
 
-    What does not fit the model is an :class:`InvalidFeedError`.
+    A request that does not fit the model is an :class:`InvalidFeedError`.
     """
 
     code = StatusCode.INVALID_ARGUMENT
 
 
 class UnauthorizedError(ServingError):
-    """A request lacks the token that the server asks for."""
+    """A request lacks the token that the server requires."""
 
     code = StatusCode.INVALID_ARGUMENT
 
@@ -29,8 +29,8 @@ class UnknownModelError(ServingError):
     """No model of that name, or no such version of it, is served.
 
     Attributes:
-        name: the model's.
-        version: the one that was asked for; None where the model itself is not known.
+        name: Name of the model.
+        version: Requested version; None if the model itself is unknown.
     """
 
     code = StatusCode.NOT_FOUND
@@ -42,9 +42,10 @@ class UnknownModelError(ServingError):
 
 
 class RequestTooLargeError(ServingError):
-    """A request has more than the server takes.
+    """A request exceeds what the server accepts.
 
-    ``limit_nbytes`` says how many bytes that are, None where the bound counts something else.
+    Attributes:
+        limit_nbytes: Limit in bytes; None if the limit counts something else.
     """
 
     code = StatusCode.INVALID_ARGUMENT
@@ -55,7 +56,11 @@ class RequestTooLargeError(ServingError):
 
 
 class ServerBusyError(ServingError):
-    """As many requests wait as may; ``retry_after_s`` says when to try again."""
+    """The maximum of requests is waiting already.
+
+    Attributes:
+        retry_after_s: Time after which to retry, in seconds.
+    """
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
@@ -63,7 +68,11 @@ class ServerBusyError(ServingError):
 
 
 class NotServingError(ServingError):
-    """The server does not answer yet, or no more; ``retry_after_s`` says when to try again."""
+    """The server does not answer yet, or no longer.
+
+    Attributes:
+        retry_after_s: Time after which to retry, in seconds.
+    """
 
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Why a session could not be made, or not run."""
+"""Errors of creating and running sessions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from ortpkg.errors.onnxruntime_exceptions import Fail, InvalidArgument
 
 
 class SessionError(OrtpkgError):
-    """A session cannot be made or run."""
+    """A session cannot be created or run."""
 
     exit_code = ExitCode.MODEL
 
 
 class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
-    """A session, run or provider option has a wrong value; ``key`` says which."""
+    """A session, run or provider option has a wrong value.
+
+    Attributes:
+        key: Key of the option.
+    """
 
     code = StatusCode.INVALID_ARGUMENT
     further = (Fail,)
@@ -26,16 +30,15 @@ class InvalidSessionOptionError(SessionError, RuntimeError, ValueError):
 
 
 class InvalidFeedError(SessionError, RuntimeError, ValueError):
-    """An input that the caller feeds has a wrong name, type or shape.
+    """An input of the feed has a wrong name, type or shape.
 
     Attributes:
-        name: the input's.
-        expected, actual: type and shape as the model declares them and as they were fed; "" where
-            the name is wrong.
+        name: Name of the input.
+        expected, actual: Declared and actual type and shape; "" if the name is wrong.
     """
 
     code = StatusCode.INVALID_ARGUMENT
-    further = (Fail,)  # of an input that is not bound
+    further = (Fail,)  # raised by onnxruntime for an input that is not bound
     exit_code = ExitCode.USAGE
 
     def __init__(self, message: str, *, name: str, expected: str = "", actual: str = "") -> None:
@@ -46,10 +49,10 @@ class InvalidFeedError(SessionError, RuntimeError, ValueError):
 
 
 class RunError(SessionError, InvalidArgument, Fail):
-    """A kernel failed; its own text follows the node's name.
+    """A kernel failed; its own message follows the node's name.
 
     Attributes:
-        node_name: the node's, where one failed.
+        node_name: Name of the node that failed, or None.
     """
 
     code = StatusCode.RUNTIME_EXCEPTION
@@ -60,11 +63,11 @@ class RunError(SessionError, InvalidArgument, Fail):
 
 
 class LimitExceededError(SessionError):
-    """A run asked for more memory or time than its limits allow.
+    """A run exceeded its limit of memory or time.
 
     Attributes:
         limit: "memory" or "time".
-        node_name: the node that was to run next, where that is known.
+        node_name: Node that was to run next, if known.
     """
 
     code = StatusCode.RUNTIME_EXCEPTION
