@@ -1,4 +1,4 @@
-"""The command line: one module for each command, which asks the layers below and prints.
+"""Command line: one module for each command, which calls the layers below and prints.
 
 Other folders may import: ``app``, ``interrupts``.
 """

@@ -142,8 +142,8 @@ def command(
 
 
 def _added(info: PackageInfo, component: str | None) -> str:
-    # Without a name it was the only one: the package had one, or none and has one now.
-    extended = next(each for each in info.components if component in {None, each.name})
+    # Without a name it is the only component: the package had one, or has one now.
+    extended = next(item for item in info.components if component in {None, item.name})
     variant = extended.variants[-1]
     needs = (variant.constraints.ep or "any EP", variant.constraints.device)
     return f"{extended.name}/{variant.name} ({', '.join(filter(None, needs))})"

@@ -1,8 +1,8 @@
-"""The command line: a literal table of commands, of which only the called one is loaded.
+"""Command line application: a literal table of commands, of which only the called one is loaded.
 
-A typer application of many commands costs about 100 ms before it does anything, so ``ortpkg
-select`` builds one with the command ``select`` alone, and completion knows of the others no more
-than their names and what they are for.
+A typer application with many commands takes about 100 ms before it does anything. So ``ortpkg
+select`` builds one with only the command ``select``, and completion knows just the names and
+summaries of the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ortpkg.errors import (
 from ortpkg.storage.planned_files import Rehearsed
 from ortpkg.variables import yes_or_no
 
-#: Command → module whose function ``command`` runs it. The order is that of ``ortpkg --help``.
+#: Module of each command; its function ``command`` runs it. The order is that of ``ortpkg --help``.
 COMMANDS: dict[str, str] = {
     "create": "ortpkg.cli.create",
     "init": "ortpkg.cli.init",
@@ -103,10 +103,10 @@ _EXIT_CODES: dict[int, str] = {
     ExitCode.REGISTRY: "a registry, or the way to it, failed",
     ExitCode.CANCELLED: "cancelled",
 }
-#: A bug of ours (EX_SOFTWARE of sysexits.h): no other failure ends with it.
+#: Exit code for a bug in ortpkg (EX_SOFTWARE of sysexits.h); no other failure has it.
 INTERNAL_ERROR = 70
 
-#: verify's own, of which it returns the sum.
+#: Exit codes of verify, which returns their sum.
 _VERIFY_EXIT_CODES: dict[int, str] = {
     VerifyExitCode.CHANGED: "verify: files changed; it returns the sum of what it found",
     VerifyExitCode.MISSING_OR_EXTRA: "verify: files are missing or extra",
@@ -114,21 +114,21 @@ _VERIFY_EXIT_CODES: dict[int, str] = {
     VerifyExitCode.UNVERIFIED: "verify: no digests.json, or not all of it can be read",
 }
 
-#: What can stand before a command.
+#: Flags that may stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
 _HELP_FLAGS = frozenset({"--help", "-h", "--help-all"})
 _COMPLETION = "_ORTPKG_COMPLETE"
-#: Shows where an error that nobody expected arose.
+#: Variable that shows the traceback of an unexpected error.
 TRACEBACK_VARIABLE = "ORTPKG_TRACEBACK"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with a documented code."""
+    """Run the command line and exit with a documented code."""
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None) -> int:
-    """Runs the command line; returns the exit code, whatever happens.
+    """Run the command line and return the exit code, whatever happens.
 
     Standard output is flushed. ``when_loaded`` is called before a command begins.
     """
@@ -139,7 +139,7 @@ def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None)
         code = _call(words, output, when_loaded)
         streams.flush_output()
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: it has what it wanted.
+        # The reader of the output (head, less) has closed it, and has what it wanted.
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         output.note("cancelled", is_urgent=True)
@@ -147,9 +147,9 @@ def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None)
     except (OutputError, OSError) as error:
         if isinstance(error, OSError) and _wants_traceback():
             raise
-        said = error if isinstance(error, OutputError) else OutputError.of(error)
-        print_error(said, Output())
-        return said.exit_code
+        shown_error = error if isinstance(error, OutputError) else OutputError.of(error)
+        print_error(shown_error, Output())
+        return shown_error.exit_code
     finally:
         streams.settle()
     return code
@@ -167,35 +167,35 @@ def _call(words: Sequence[str], output: Output, when_loaded: Callable[[], None])
             is_whole="--help-all" in words,
         )
         return ExitCode.DONE if words else ExitCode.USAGE
-    called = _first_word(words)
-    if called is None or not _is_global(words, called):
-        return _invoke(_application(called, NO_DEFAULTS, is_alone=False), words, {}, output)
-    if called not in COMMANDS:
+    command_name = _first_word(words)
+    if command_name is None or not _is_global(words, command_name):
+        return _invoke(_application(command_name, NO_DEFAULTS, is_alone=False), words, {}, output)
+    if command_name not in COMMANDS:
         from ortpkg.cli.command_aliases import meant_commands  # only on the way to a message
 
         return _wrong_usage(
-            f"there is no command {quoted(called)}{meant_commands(called, COMMANDS)}; see ortpkg"
-            " --help",
+            f"there is no command {quoted(command_name)}{meant_commands(command_name, COMMANDS)};"
+            " see ortpkg --help",
             output,
         )
     try:
-        defaults = option_defaults(called, words, output)
+        defaults = option_defaults(command_name, words, output)
     except UsageError as error:
         return _wrong_usage(str(error), output)
-    application = _application(called, defaults, is_alone=True)
+    application = _application(command_name, defaults, is_alone=True)
     when_loaded()
-    return _invoke(application, words, {called: dict(defaults.values)}, output)
+    return _invoke(application, words, {command_name: dict(defaults.values)}, output)
 
 
 def _first_word(words: Sequence[str]) -> str | None:
-    """The command, if there is one: the first word that is no flag."""
+    """Return the command, which is the first word that is not a flag, or None."""
     return next((word for word in words if not word.startswith("-")), None)
 
 
 def _complete(words: Sequence[str]) -> int:
-    """Prints what the shell offers for the words that it has in the environment."""
-    called = _first_word(words_to_complete())
-    application = typer.main.get_command(_application(called, NO_DEFAULTS, is_alone=False))
+    """Print the completions for the words that the shell has put into the environment."""
+    command_name = _first_word(words_to_complete())
+    application = typer.main.get_command(_application(command_name, NO_DEFAULTS, is_alone=False))
     application.main(args=list(words), prog_name="ortpkg", complete_var=_COMPLETION)
     return ExitCode.DONE
 
@@ -208,61 +208,65 @@ def _invoke(
 ) -> int:
     command = typer.main.get_command(application)
     try:
-        # typer's own way of running a command prints errors as it likes, and ends with 1 where a
-        # reader has gone.
+        # typer itself would print errors in its own way, and exit with 1 if the reader has gone.
         with command.make_context("ortpkg", list(words), default_map=defaults) as context:
             command.invoke(context)
     except typer.Exit as error:
         return error.exit_code
     except typer.TyperException as error:
         refused = getattr(error, "ctx", None)
-        place = f"; see {refused.command_path} --help" if refused is not None else ""
+        hint = f"; see {refused.command_path} --help" if refused is not None else ""
         # Some releases of typer list the choices of a missing argument on separate lines.
         message = " ".join(map(str.strip, error.format_message().splitlines())).rstrip(".")
-        return _wrong_usage(f"{message}{_models_hint(message, words)}{place}", output)
+        return _wrong_usage(f"{message}{_models_hint(message, words)}{hint}", output)
     return ExitCode.DONE
 
 
 def _models_hint(message: str, words: Sequence[str]) -> str:
-    """Return how ``create`` takes model files, where one was given behind the package."""
+    """Return how ``create`` takes model files, if one was given after the package."""
     if _first_word(words) != "create" or "unexpected extra argument" not in message:
         return ""
     return ": each model comes behind an option that says for what it is, as --cpu MODEL"
 
 
 def _without_help_command(words: Sequence[str]) -> list[str]:
-    """``help COMMAND`` as ``COMMAND --help``, and ``help`` alone as ``--help``."""
-    called = _first_word(words)
-    if called != "help" or not _is_global(words, called):
+    """Return ``help COMMAND`` as ``COMMAND --help``, and ``help`` alone as ``--help``."""
+    command_name = _first_word(words)
+    if command_name != "help" or not _is_global(words, command_name):
         return list(words)
-    place = list(words).index(called)
-    return [*words[:place], *words[place + 1 : place + 2], "--help"]
+    index = list(words).index(command_name)
+    return [*words[:index], *words[index + 1 : index + 2], "--help"]
 
 
 def _wants_traceback() -> bool:
-    """Whether a traceback is wanted; a value that says neither yes nor no counts as yes here.
+    """Return True if a traceback is wanted; also for an invalid value.
 
-    ``ortpkg settings`` complains of such a value.
+    ``ortpkg settings`` reports invalid values.
     """
     return yes_or_no(os.environ.get(TRACEBACK_VARIABLE) or "0") is not False
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
-    """Whether help for ``ortpkg`` itself is asked for: no words, or --help before a command."""
+    """Return True if help for ``ortpkg`` itself is requested.
+
+    That is with no words, or with --help before a command.
+    """
     before = itertools.takewhile(lambda word: word.startswith("-"), words)
     return not words or not _HELP_FLAGS.isdisjoint(before)
 
 
-def _is_global(words: Sequence[str], called: str) -> bool:
-    """Whether nothing but flags stands before the command, so that it is the one that is called."""
-    return all(word in _GLOBAL_FLAGS for word in words[: list(words).index(called)])
+def _is_global(words: Sequence[str], command_name: str) -> bool:
+    """Return True if only global flags stand before the command."""
+    return all(word in _GLOBAL_FLAGS for word in words[: list(words).index(command_name)])
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Whether the words ask for JSON, for errors that come before the words are understood."""
-    own = list(words[: words.index("--")]) if "--" in words else list(words)
+    """Return True if the words ask for JSON; used for errors before the words are parsed."""
+    own_words = list(words[: words.index("--")]) if "--" in words else list(words)
     return (
-        "--json" in own or "--format=json" in own or ("--format", "json") in itertools.pairwise(own)
+        "--json" in own_words
+        or "--format=json" in own_words
+        or ("--format", "json") in itertools.pairwise(own_words)
     )
 
 
@@ -271,8 +275,10 @@ def _wrong_usage(message: str, output: Output) -> int:
     return ExitCode.USAGE
 
 
-def _application(called: str | None, defaults: OptionDefaults, *, is_alone: bool) -> typer.Typer:
-    """The commands, of which ``called`` alone is loaded."""
+def _application(
+    command_name: str | None, defaults: OptionDefaults, *, is_alone: bool
+) -> typer.Typer:
+    """Return an application of the commands, of which only the called one is loaded."""
     application = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -281,7 +287,7 @@ def _application(called: str | None, defaults: OptionDefaults, *, is_alone: bool
     )
     application.callback()(_global_options)
     for name, module in COMMANDS.items():
-        if name == called:
+        if name == command_name:
             function = _with_typed_exit(importlib.import_module(module).command, defaults)
             application.command(name, add_help_option=False)(function)
         elif not is_alone:
@@ -312,15 +318,15 @@ def _global_options(
     quiet: QuietOption = False,
     no_color: NoColorOption = False,
 ) -> None:
-    """Options before the command."""
+    """Define the options that stand before the command."""
     del version
     configure(is_quiet=quiet, is_colorless=no_color)
 
 
 def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> Callable[..., None]:
-    """``function``, with every error of ours printed and turned into its exit code.
+    """Return ``function`` with every error of ours printed and converted to its exit code.
 
-    Users never see a traceback of it.
+    Users never see a traceback of these errors.
     """
 
     @functools.wraps(function)
@@ -332,7 +338,7 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
         wants_whole_help: bool = False,
         **options: Any,
     ) -> None:
-        del wants_help, wants_whole_help  # printed by now
+        del wants_help, wants_whole_help  # printed already
         configure(is_quiet=quiet, is_colorless=no_color)
         output = Output(
             is_json=bool(options.get("as_json")) or options.get("output_format") == "json"
@@ -376,21 +382,24 @@ def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefa
         output.warning(str(error))
         return error.exit_code
     except (OrtpkgError, OSError) as error:
-        if interrupts.happened():  # a library made another error of it
+        if interrupts.happened():  # a library converted the interrupt to another error
             raise KeyboardInterrupt from error
         if isinstance(error, BrokenPipeError) or (
             isinstance(error, OSError) and _wants_traceback()
         ):
             raise
-        said = (
+        shown_error = (
             defaults.located(error) if isinstance(error, OrtpkgError) else _refused_by_system(error)
         )
-        print_error(said, output)
-        return said.exit_code
+        print_error(shown_error, output)
+        return shown_error.exit_code
 
 
 def _refused_by_system(error: OSError) -> PackageError:
-    """A file that cannot be read or written, where nothing nearer says what it is for."""
+    """Return the error for a file that cannot be read or written.
+
+    It is for system errors of which nothing more specific is known.
+    """
     reason = error.strerror or str(error)
     where = "" if error.filename is None else f" {quoted(os.fsdecode(error.filename))}"
     return PackageError(f"the system refuses access to{where or ' a file'}: {reason}")

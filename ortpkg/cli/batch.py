@@ -1,4 +1,4 @@
-"""``ortpkg batch``: rows of files through a package and into files, on one machine or many."""
+"""``ortpkg batch``: runs rows of files through a package, on one machine or many, into files."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def command(
         memory_limit_nbytes=memory_limit,
     )
     engine = _local if in_process else partial(_on_ray, ray, Workers(count=workers, cpus=threads))
-    awaited = _awaited(ray, in_process=in_process)
+    awaited = _waiting_text(ray, in_process=in_process)
     return _Batch(Output(is_json=as_json), wishes, use, errors, awaited).run(engine)
 
 
-#: Starts what runs a batch of a package.
+#: Starts the engine of a batch for a package.
 _StartEngine = Callable[[PackageUse, float | None], AbstractContextManager[BatchEngine]]
 
 
@@ -155,7 +155,7 @@ def _on_ray(
 
 
 class _Batch:
-    """One ``ortpkg batch``: what is said of rows and of the package, and where failed rows go."""
+    """One ``ortpkg batch``: its options for rows and the package, and the list of failed rows."""
 
     def __init__(
         self,
@@ -169,10 +169,10 @@ class _Batch:
         self._wishes = wishes
         self._use = use
         self._errors = errors
-        self._awaited = awaited
+        self._waiting_text = awaited
 
     def run(self, start: _StartEngine) -> int:
-        """Starts the workers, and has them do the job; the exit code."""
+        """Start the workers, run the job, and return the exit code."""
         wishes = self._wishes
         source = verify_wishes(wishes)
         listed = (
@@ -181,10 +181,10 @@ class _Batch:
             else ErrorList(self._errors, wishes.output, resume=wishes.resume)
         )
         with ExitStack() as stack:
-            with elapsed(self._awaited):
+            with elapsed(self._waiting_text):
                 engine = stack.enter_context(start(self._use, wishes.same_results))
                 trials = engine.trials()
-            self._shown.tell_trials(trials)
+            self._shown.print_trials(trials)
             job = stack.enter_context(
                 prepared_job(source, wishes, self._use, usable_trials(trials), engine.measure)
             )
@@ -200,8 +200,8 @@ class _Batch:
         return ExitCode.DONE
 
 
-def _awaited(address: str | None, *, in_process: bool) -> str:
-    """Say what the command waits for before the first row."""
+def _waiting_text(address: str | None, *, in_process: bool) -> str:
+    """Return what the command waits for before the first row."""
     if in_process:
         return "opening the package"
     if address is None:
@@ -210,7 +210,7 @@ def _awaited(address: str | None, *, in_process: bool) -> str:
 
 
 def _absolute(reference: str) -> str:
-    """A path as it is found from any folder; anything else as it is."""
+    """Return the absolute path of an existing path, and anything else unchanged."""
     path = Path(reference)
     return str(path.absolute()) if path.exists() else reference
 

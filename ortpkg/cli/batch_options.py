@@ -1,4 +1,4 @@
-"""The options of ``ortpkg batch``."""
+"""Options of ``ortpkg batch``."""
 
 from __future__ import annotations
 

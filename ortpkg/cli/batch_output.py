@@ -1,4 +1,4 @@
-"""What ``ortpkg batch`` prints: progress on a terminal, events for programs, a summary for both."""
+"""Output of ``ortpkg batch``: progress on a terminal, events for programs, a summary for both."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class BatchOutput:
-    """Where one batch prints.
+    """Output of one batch.
 
-    With ``--json`` that is one object a line: what begins, every part, and what came of it.
+    With ``--json`` it is one object a line: the job, every part, and the result.
     """
 
     def __init__(self, output: Output) -> None:
@@ -39,11 +39,11 @@ class BatchOutput:
         self._tally = Tally(row_count=0)
 
     def note(self, text: str) -> None:
-        """Says what is done, on standard error."""
+        """Print a note on standard error."""
         self._output.note(text)
 
-    def tell_trials(self, trials: Sequence[NodeTrial]) -> None:
-        """Says which nodes cannot run the package, and why, and what else they have to say."""
+    def print_trials(self, trials: Sequence[NodeTrial]) -> None:
+        """Print which nodes cannot run the package, and why, and the notes of the others."""
         for trial in trials:
             if trial.problem is not None:
                 self._output.warning(f"{trial.node} runs nothing: {trial.problem}")
@@ -51,7 +51,7 @@ class BatchOutput:
                 self._output.warning(f"{trial.node}: {note}")
 
     def begin(self, job: BatchJob) -> None:
-        """Says what there is to do."""
+        """Print what there is to do."""
         before = sum(part.count for part in job.parts if part.number in job.written)
         self._tally = Tally(row_count=job.row_count, rows_before=before)
         left = f", {before} of them written before" if before else ""
@@ -70,7 +70,7 @@ class BatchOutput:
 
     @contextmanager
     def progress(self, job: BatchJob) -> Iterator[Callable[[PartDone], None]]:
-        """Yields what is to be told of every part that is written."""
+        """Yield a function to call with every part that is written."""
         with _bars(job, self._tally.rows_before, shows=not self._output.is_json) as draw:
 
             def advance(done: PartDone) -> None:
@@ -92,7 +92,7 @@ class BatchOutput:
         }
 
     def finish(self, job: BatchJob, errors: Path | None) -> None:
-        """Says which node ran what, and why, and what came of the rows."""
+        """Print which node ran what, and why, and the result."""
         failed = sum(1 for _ in job.folder.errors(job.parts))
         nodes = self._tally.nodes()
         self._event(
@@ -100,7 +100,7 @@ class BatchOutput:
             rows=job.row_count - failed,
             failed_rows=failed,
             elapsed_s=round(self._tally.elapsed_s, 3),
-            nodes=[asdict(each) for each in nodes],
+            nodes=[asdict(item) for item in nodes],
             notes=self._tally.notes,
         )
         if self._output.is_json:
@@ -115,9 +115,9 @@ class BatchOutput:
                     Column("why", wraps=24),
                 ],
                 [
-                    (node.node, each.text, node.workers, node.rows, each.reason)
+                    (node.node, item.text, node.workers, node.rows, item.reason)
                     for node in nodes
-                    for each in node.variants
+                    for item in node.variants
                 ],
             )
         listed = f", {failed} failed (see {errors})" if failed else ""
@@ -141,7 +141,7 @@ def _part_json(done: PartDone) -> dict[str, Any]:
         "failed_rows": done.errors,
         "worker": done.worker,
         "node": done.node,
-        "variants": {each.component: each.text for each in done.variants},
+        "variants": {variant.component: variant.text for variant in done.variants},
     }
 
 
@@ -151,7 +151,7 @@ def _rounded(number: float | None) -> float | None:
 
 @contextmanager
 def _bars(job: BatchJob, before: int, *, shows: bool) -> Iterator[Callable[[Tally], None]]:
-    """Yields what draws a bar of rows on standard error; on a terminal alone."""
+    """Yield a function that draws a progress bar of rows on standard error, if it is a terminal."""
     if not shows or is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield lambda _tally: None
         return
@@ -174,7 +174,7 @@ def _bars(job: BatchJob, before: int, *, shows: bool) -> Iterator[Callable[[Tall
 
 
 def _draw(bars: Bars, task: Any, tally: Tally) -> None:
-    variants = {each.variant for node in tally.nodes() for each in node.variants}
+    variants = {variant.variant for node in tally.nodes() for variant in node.variants}
     bars.update(
         task,
         completed=tally.rows_before + tally.rows + tally.errors,

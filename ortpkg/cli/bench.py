@@ -1,4 +1,4 @@
-"""``ortpkg bench``: how fast, how large and how accurate is every variant that can run here?"""
+"""``ortpkg bench``: measures speed, memory and accuracy of every variant that can run here."""
 
 from __future__ import annotations
 
@@ -173,11 +173,11 @@ def command(
         report = bench(
             ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note
         )
-    return _tell(report, output, svg)
+    return _print_result(report, output, svg)
 
 
-def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
-    """Prints the report, and draws it where a picture is asked for; returns the exit code."""
+def _print_result(report: BenchReport, output: Output, svg: Path | None) -> int:
+    """Print the report, draw it if a picture is wanted, and return the exit code."""
     if output.is_json:
         from ortpkg.cli.bench_json import report_json  # as above
 
@@ -197,9 +197,9 @@ def _tell(report: BenchReport, output: Output, svg: Path | None) -> int:
 
 
 def _exit_code(report: BenchReport) -> ExitCode:
-    """DONE where anything ran.
+    """Return DONE if anything ran.
 
-    Where nothing ran, by the reason: failures, limits of the caller, or nothing that could run.
+    Otherwise the reason decides: failures, limits of the caller, or nothing that could run.
     """
     outcomes = {result.outcome.value for result in report.results}
     if outcomes & {"measured", "wrong output"}:
@@ -220,7 +220,7 @@ def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: 
             repeat=1, duration_s=duration_s, most_s=duration_s, rounds=rounds, timeout_s=timeout_s
         )
     if repeat is not None:
-        # As many as asked for, however long that takes: the timeout is what ends it.
+        # As many runs as requested, however long they take; only the timeout ends them.
         return Plan(
             repeat=repeat,
             duration_s=0.0,

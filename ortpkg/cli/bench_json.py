@@ -1,4 +1,4 @@
-"""The result of a benchmark, and quarantine, as JSON objects."""
+"""Benchmark results and quarantine as JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ortpkg.measuring.measured_candidates import CandidateResult
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:
-    """Times in seconds, sizes in bytes.
+    """Return a report as JSON, with times in seconds and sizes in bytes.
 
-    Null where something is unknown, or a distance is infinite.
+    Values are null if they are unknown, and distances if they are infinite.
     """
     plan = report.plan
     return {
@@ -32,7 +32,7 @@ def report_json(report: BenchReport) -> dict[str, Any]:
 
 def _result_json(result: CandidateResult) -> dict[str, Any]:
     candidate = result.candidate
-    times, found = result.times, result.distance
+    times, distance = result.times, result.distance
     return {
         "component": candidate.component_name,
         "variant": candidate.variant_name,
@@ -45,10 +45,10 @@ def _result_json(result: CandidateResult) -> dict[str, Any]:
         "first_run_s": result.first_run_s if times else None,
         "peak_memory_nbytes": result.peak_memory_nbytes,
         "gpu_memory_nbytes": result.gpu_memory_nbytes,
-        "is_accurate": None if found is None else found.is_within,
-        "max_abs_error": None if found is None else _finite(found.max_abs_error),
-        "max_relative_error": None if found is None else _finite(found.max_relative_error),
-        "cosine": None if found is None else found.cosine,
+        "is_accurate": None if distance is None else distance.is_within,
+        "max_abs_error": None if distance is None else _finite(distance.max_abs_error),
+        "max_relative_error": None if distance is None else _finite(distance.max_relative_error),
+        "cosine": None if distance is None else distance.cosine,
         "compared_runs": result.compared,
         "batch_times": [{"rows": rows, "p50_s": time_s} for rows, time_s in result.batch_times],
     }

@@ -1,4 +1,4 @@
-"""How far a benchmark is: a bar on a terminal, else a line for each child process."""
+"""Progress of a benchmark: a bar on a terminal, else a line for each child process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bench_progress(output: Output) -> Iterator[OnStep]:
-    """Draws a bar on a terminal, else prints a line per child process, both on standard error."""
+    """Yield a function that draws a bar on a terminal, or prints a line for each child process.
+
+    Both go to standard error.
+    """
     if not sys.stderr.isatty():
         yield lambda step: output.note(_step_text(step)) if step.candidate is not None else None
         return

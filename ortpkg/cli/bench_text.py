@@ -1,4 +1,4 @@
-"""The result of a benchmark as text: tables, and sentences on what they do not say."""
+"""Benchmark results as text: tables, and sentences on what the tables do not show."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ortpkg.bench.benchmark import BenchReport
     from ortpkg.measuring.measured_candidates import CandidateResult
 
-#: Headings of the numbers, each with the order in which they are left out where there is no room
-#: for all; 0: never.
+#: Headings of the numbers, each with its rank among those that are left out if there is no room; 0
+#: for never.
 _NUMBERS = {
     "p50": 0,
     "between": 7,
@@ -31,9 +31,9 @@ _NUMBERS = {
 
 
 def print_report(report: BenchReport, output: Output) -> None:
-    """Prints a table of the results, what they were measured on, and what is to be known of them.
+    """Print a table of the results, what they were measured on, and remarks.
 
-    On a terminal that shows Unicode, how the times of runs spread comes after the table.
+    On a terminal with Unicode, a chart of the run times follows.
     """
     shows_components = len({result.candidate.component_name for result in report.results}) > 1
     numbers = [Column(heading, is_numeric=True, drops=drops) for heading, drops in _NUMBERS.items()]
@@ -72,7 +72,7 @@ def print_report(report: BenchReport, output: Output) -> None:
 
 
 def _print_spreads(report: BenchReport, output: Output, *, shows_components: bool) -> None:
-    """How often the times of runs were met, a column each; only terminals can show that."""
+    """Print how often each run time occurred, as a column chart, which only terminals can show."""
     from ortpkg.drawing.text_pictures import column_chart  # as above
 
     rows = []
@@ -81,7 +81,12 @@ def _print_spreads(report: BenchReport, output: Output, *, shows_components: boo
             chart = column_chart(times.histogram, len(times.histogram))[0]
             ends = (duration_text(times.fastest_s), duration_text(times.p95_s))
             rows.append(
-                (*_place(result, shows_component=shows_components), ends[0], chart, ends[1])
+                (
+                    *_name_and_device(result, shows_component=shows_components),
+                    ends[0],
+                    chart,
+                    ends[1],
+                )
             )
     columns = [Column("variant"), Column("on"), Column("fastest", is_numeric=True)]
     columns += [Column("how often"), Column("p95", is_numeric=True)]
@@ -93,8 +98,8 @@ def _print_spreads(report: BenchReport, output: Output, *, shows_components: boo
 
 def _print_ties(report: BenchReport, output: Output) -> None:
     for component in report.workloads:
-        close = not_told_apart(
-            [each for each in report.results if each.candidate.component_name == component]
+        close = tied_with_best(
+            [result for result in report.results if result.candidate.component_name == component]
         )
         if close:
             output.line(
@@ -105,29 +110,31 @@ def _print_ties(report: BenchReport, output: Output) -> None:
 
 
 def _batches_text(times: Sequence[tuple[int, float]]) -> str:
-    """How long runs of several rows take, and which give the most rows a second."""
+    """Return how long runs of several rows take, and which have the highest rate."""
     runs = ", ".join(f"{rows} in {duration_text(time_s)}" for rows, time_s in times)
-    most, time_s = max(times, key=lambda each: each[0] / max(each[1], 1e-9))
+    most, time_s = max(times, key=lambda pair: pair[0] / max(pair[1], 1e-9))
     return f"rows: {runs}; most a second in runs of {most}: {most / max(time_s, 1e-9):.4g}"
 
 
-def not_told_apart(results: Sequence[CandidateResult]) -> list[str]:
-    """The best results of one component: those whose rounds' medians overlap the winner's."""
+def tied_with_best(results: Sequence[CandidateResult]) -> list[str]:
+    """Return results of one component whose rounds' medians overlap those of the best."""
     measured = [
-        each for each in results if each.times is not None and each.outcome.value == "measured"
+        result
+        for result in results
+        if result.times is not None and result.outcome.value == "measured"
     ]
     if not measured or measured[0].times is None:
         return []
     highest_s = measured[0].times.highest_s
     return [
-        f"{each.candidate.variant_name} ({each.candidate.ep_device.backend})"
-        for each in measured[1:]
-        if each.times is not None and each.times.lowest_s <= highest_s
+        f"{result.candidate.variant_name} ({result.candidate.ep_device.backend})"
+        for result in measured[1:]
+        if result.times is not None and result.times.lowest_s <= highest_s
     ]
 
 
-def _place(result: CandidateResult, *, shows_component: bool) -> tuple[str, str]:
-    """Which variant ran, and where."""
+def _name_and_device(result: CandidateResult, *, shows_component: bool) -> tuple[str, str]:
+    """Return the variant that ran, and where."""
     candidate = result.candidate
     ep_device = candidate.ep_device
     name = (
@@ -135,21 +142,21 @@ def _place(result: CandidateResult, *, shows_component: bool) -> tuple[str, str]
         if shows_component
         else candidate.variant_name
     )
-    place = short_ep_names(ep_device.ep_name)
-    if ep_device.device is not None and ep_device.device.type.value != place:
-        place += f" {ep_device.device.type.value}"
-    return name, f"{place}/{ep_device.backend}"
+    device_text = short_ep_names(ep_device.ep_name)
+    if ep_device.device is not None and ep_device.device.type.value != device_text:
+        device_text += f" {ep_device.device.type.value}"
+    return name, f"{device_text}/{ep_device.backend}"
 
 
 def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
-    where = _place(result, shows_component=shows_component)
+    name_and_device = _name_and_device(result, shows_component=shows_component)
     if result.times is None:
-        return (*where, *[""] * 11, result.outcome.value)
+        return (*name_and_device, *[""] * 11, result.outcome.value)
     times = result.times
     memory = result.peak_memory_nbytes
-    found = result.distance
+    distance = result.distance
     return (
-        *where,
+        *name_and_device,
         duration_text(times.p50_s),
         _interval(times.lowest_s, times.highest_s),
         duration_text(times.p95_s),
@@ -158,15 +165,15 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
         duration_text(result.session_creation_s),
         duration_text(result.cold_start_s),
         "unknown" if memory is None else nbytes_text(memory),
-        "" if found is None else f"{found.max_abs_error:.2g}",
-        "" if found is None else f"{found.max_relative_error:.2g}",
-        "" if found is None or found.cosine is None else f"{found.cosine:.6f}",
+        "" if distance is None else f"{distance.max_abs_error:.2g}",
+        "" if distance is None else f"{distance.max_relative_error:.2g}",
+        "" if distance is None or distance.cosine is None else f"{distance.cosine:.6f}",
         _verdict(result),
     )
 
 
 def _interval(lowest_s: float, highest_s: float) -> str:
-    """Both ends, with the unit once where it is the same."""
+    """Return both ends, with the unit once if it is the same."""
     (lowest, unit), (highest, other) = (
         duration_text(lowest_s).split(),
         duration_text(highest_s).split(),
@@ -175,7 +182,9 @@ def _interval(lowest_s: float, highest_s: float) -> str:
 
 
 def _verdict(result: CandidateResult) -> str:
-    found = result.distance
-    if found is None:
+    distance = result.distance
+    if distance is None:
         return "not compared"
-    return {True: "accurate", False: "WRONG OUTPUT", None: "no tolerance stated"}[found.is_within]
+    return {True: "accurate", False: "WRONG OUTPUT", None: "no tolerance stated"}[
+        distance.is_within
+    ]

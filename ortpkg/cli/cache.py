@@ -1,4 +1,4 @@
-"""``ortpkg cache``: contexts that sessions compiled and kept (``ortpkg run --cache``)."""
+"""``ortpkg cache``: shows and clears contexts that sessions compiled and kept (``run --cache``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What to do."""
+    """Action of the command."""
 
     LIST = "list"
     WHY = "why"
@@ -112,23 +112,25 @@ def _list(ep: str | None, output: Output) -> int:
     from ortpkg.ep_context.ep_context_cache import EpContextCache, context_cache_directory  # numpy
 
     cache = EpContextCache(context_cache_directory())
-    found = damaged_entries(cache)
-    flawed = {each.key for each in found}
-    entries = [each for each in _entries_of(cache, ep) if each.key not in flawed]
-    damaged, leftovers = (found, find_leftovers(cache.directory)) if ep is None else ([], [])
+    damaged_contexts = damaged_entries(cache)
+    flawed = {item.key for item in damaged_contexts}
+    entries = [item for item in _entries_of(cache, ep) if item.key not in flawed]
+    damaged, leftovers = (
+        (damaged_contexts, find_leftovers(cache.directory)) if ep is None else ([], [])
+    )
     if output.is_json:
-        lost = [{"key": each.key, "nbytes": each.nbytes, "why": each.why} for each in damaged]
-        left = [{"file": each.path.name, "nbytes": each.nbytes} for each in leftovers]
+        lost = [{"key": item.key, "nbytes": item.nbytes, "why": item.why} for item in damaged]
+        left = [{"file": item.path.name, "nbytes": item.nbytes} for item in leftovers]
         found_here = {"entries": _entry_rows(entries), "damaged": lost, "leftovers": left}
         output.json("cache", {"directory": str(cache.directory), **found_here})
         return ExitCode.DONE
-    for each in damaged:
+    for item in damaged:
         output.line(
-            f"{each.key[:12]} is damaged, {nbytes_text(each.nbytes)}:"
-            f" {each.why}; ortpkg cache clear deletes it"
+            f"{item.key[:12]} is damaged, {nbytes_text(item.nbytes)}:"
+            f" {item.why}; ortpkg cache clear deletes it"
         )
     if leftovers:
-        half = nbytes_text(sum(each.nbytes for each in leftovers))
+        half = nbytes_text(sum(item.nbytes for item in leftovers))
         output.line(
             f"{_files(len(leftovers))} half written, {half}; ortpkg cache clear deletes them"
         )
@@ -142,14 +144,14 @@ def _list(ep: str | None, output: Output) -> int:
 def _entry_rows(entries: Iterable[CachedContext]) -> list[dict[str, Any]]:
     return [
         {
-            "key": each.key,
-            "model": each.model,
-            "partition": each.partition,
-            "nbytes": each.nbytes,
-            "used_at": _time(each.used_ns),
-            "descriptor": each.descriptor.to_json(),
+            "key": entry.key,
+            "model": entry.model,
+            "partition": entry.partition,
+            "nbytes": entry.nbytes,
+            "used_at": _time(entry.used_ns),
+            "descriptor": entry.descriptor.to_json(),
         }
-        for each in entries
+        for entry in entries
     ]
 
 
@@ -169,20 +171,20 @@ def _print_entries(entries: Sequence[CachedContext], directory: Path, output: Ou
         columns,
         [
             (
-                each.key[:12],
-                each.descriptor.ep,
-                each.descriptor.device,
-                each.descriptor.sdk_version,
-                each.descriptor.architecture,
-                Path(each.model).name or "from memory",
-                each.partition,
-                _time(each.used_ns),
-                nbytes_text(each.nbytes),
+                entry.key[:12],
+                entry.descriptor.ep,
+                entry.descriptor.device,
+                entry.descriptor.sdk_version,
+                entry.descriptor.architecture,
+                Path(entry.model).name or "from memory",
+                entry.partition,
+                _time(entry.used_ns),
+                nbytes_text(entry.nbytes),
             )
-            for each in entries
+            for entry in entries
         ],
     )
-    total = sum(each.nbytes for each in entries)
+    total = sum(entry.nbytes for entry in entries)
     plural = "" if len(entries) == 1 else "s"
     output.note(f"{len(entries)} context{plural}, {nbytes_text(total)}, in {directory}")
 
@@ -203,7 +205,7 @@ def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -
         most_nbytes=None if keep is None else parse_nbytes(keep, "--keep"),
     )
     if dry_run:
-        names = tuple(each.relative_to(cache.directory).as_posix() for each in clearing.files())
+        names = tuple(path.relative_to(cache.directory).as_posix() for path in clearing.files())
         raise Rehearsed(PlannedFiles(root=cache.directory, removes=names))
     clearing.carry_out()
     count, leftovers = len(clearing.contexts), len(clearing.leftovers)
@@ -217,19 +219,23 @@ def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -
 
 
 def _entries_of(cache: EpContextCache, ep: str | None) -> list[CachedContext]:
-    """The contexts of an execution provider, or all. UsageError for a name that nobody knows."""
+    """Return the contexts of an execution provider, or all.
+
+    Raises:
+        UsageError: The name is unknown.
+    """
     entries = cache.entries()
     if ep is None:
         return list(entries)
     name = ep_named(ep, _names_in(cache))
-    return [each for each in entries if each.descriptor.ep == name]
+    return [entry for entry in entries if entry.descriptor.ep == name]
 
 
 def _names_in(cache: EpContextCache) -> set[str]:
-    """The execution providers that are known, and those of which the cache has contexts."""
+    """Return the known execution providers, and those whose contexts are in the cache."""
     from ortpkg.providers.ep_registry import all_known_names  # as above
 
-    return {*all_known_names(), *(each.descriptor.ep for each in cache.entries())}
+    return {*all_known_names(), *(entry.descriptor.ep for entry in cache.entries())}
 
 
 def _files(count: int) -> str:
@@ -256,7 +262,9 @@ def _answers(
         return [explain_model(target, ep, device)]
     package = ModelPackage(target, trust=trust)
     names = (
-        [component] if component is not None else [each.name for each in package.component_models]
+        [component]
+        if component is not None
+        else [component_model.name for component_model in package.component_models]
     )
     wishes = SelectionWishes(variant=variant, ep=ep, device=device, backend=backend)
     return [
@@ -274,26 +282,29 @@ def _why(answers: list[CacheAnswer], output: Output) -> int:
                 "what": answer.what,
                 "ep": answer.ep_name,
                 "compiles": answer.outcomes is not None,
-                "partitions": [_outcome_json(each) for each in answer.outcomes or ()],
+                "partitions": [_outcome_json(outcome) for outcome in answer.outcomes or ()],
             }
             for answer in answers
         ]
         output.json("cache-why", {"sessions": rows})
         return ExitCode.DONE
     for answer in answers:
-        place = f"{answer.what} on {answer.ep_name}"
+        subject = f"{answer.what} on {answer.ep_name}"
         if answer.outcomes is None:
-            output.line(f"{place}: this execution provider compiles nothing, so nothing is cached")
+            output.line(
+                f"{subject}: this execution provider compiles nothing, so nothing is cached"
+            )
         elif not answer.outcomes:
             output.line(
-                f"{place}: nothing to compile: it takes no nodes, or the model is compiled already"
+                f"{subject}: nothing to compile: it takes no nodes, or the model is compiled"
+                " already"
             )
-        for each in answer.outcomes or ():
-            output.line(f"{place}: partition {each.partition}: {_said(each)}")
+        for outcome in answer.outcomes or ():
+            output.line(f"{subject}: partition {outcome.partition}: {_outcome_text(outcome)}")
     return ExitCode.DONE
 
 
-def _said(outcome: CacheOutcome) -> str:
+def _outcome_text(outcome: CacheOutcome) -> str:
     if outcome.damage:
         return f"damaged in the cache, so it will be compiled anew: {outcome.damage}"
     if outcome.is_hit:

@@ -1,4 +1,4 @@
-"""``ortpkg gc``: what nobody needs leaves the store."""
+"""``ortpkg gc``: removes from the store what nobody needs."""
 
 from __future__ import annotations
 
@@ -72,22 +72,22 @@ def command(
 
 
 def _print_report(report: CollectionReport, output: Output, *, is_rehearsal: bool) -> None:
-    for each in report.removed:
-        size = f", {nbytes_text(each.nbytes)}" if each.nbytes else ""
-        output.line(f"{each.kind} {each.what}{size}: {each.why}")
-    for each in report.kept:
-        output.note(f"stays: {each.kind} {each.what}: {each.why}")
+    for item in report.removed:
+        size = f", {nbytes_text(item.nbytes)}" if item.nbytes else ""
+        output.line(f"{item.kind} {item.what}{size}: {item.why}")
+    for item in report.kept:
+        output.note(f"stays: {item.kind} {item.what}: {item.why}")
     verb = "would free" if is_rehearsal else "freed"
     output.note(f"{verb} {nbytes_text(report.nbytes_freed)}")
 
 
 def _report_json(report: CollectionReport) -> dict[str, object]:
     return {
-        "removed": [_collected_json(each) for each in report.removed],
-        "kept": [_collected_json(each) for each in report.kept],
+        "removed": [_collected_json(item) for item in report.removed],
+        "kept": [_collected_json(item) for item in report.kept],
         "nbytes_freed": report.nbytes_freed,
     }
 
 
-def _collected_json(each: Collected) -> dict[str, object]:
-    return {"kind": each.kind.value, "what": each.what, "why": each.why, "nbytes": each.nbytes}
+def _collected_json(item: Collected) -> dict[str, object]:
+    return {"kind": item.kind.value, "what": item.what, "why": item.why, "nbytes": item.nbytes}

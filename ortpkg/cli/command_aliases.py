@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ortpkg.names import did_you_mean
 
-#: Command of another tool → commands of ortpkg that do the same, the likeliest first.
+#: Commands of ortpkg that do the same as a command of another tool, the likeliest first.
 MEANT_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "ls": ("list",),
     "ps": ("list",),
@@ -63,7 +63,7 @@ MEANT_COMMANDS: Mapping[str, tuple[str, ...]] = {
 def meant_commands(typed: str, commands: Iterable[str]) -> str:
     """Return " (did you mean ...?)" for a command that does not exist, or "".
 
-    A command that other tools call so is preferred to one with a similar spelling.
+    A command that has this name in other tools is preferred to one with a similar spelling.
     """
     equivalents = MEANT_COMMANDS.get(typed.lower())
     if equivalents is None:

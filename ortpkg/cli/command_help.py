@@ -1,6 +1,7 @@
-"""Help of one command: what it does, its options by group, and examples.
+"""Help of one command: its purpose, its options by group, and examples.
 
-typer's own shares the width out among five columns, which leaves descriptions 19 characters of 80.
+typer's own help divides the width among five columns, which leaves 19 of 80 characters to
+descriptions.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from ortpkg.cli.rendering import Output
 from ortpkg.cli.wrapping import wrapped
 
 _LEAST_COLUMNS = 40
-#: Where descriptions begin; an option that is longer has a line to itself.
+#: Column of descriptions; a longer option has a line to itself.
 _MARGIN = 30
 _LABEL = "bold cyan"
 
 
 def print_command_help(context: typer.Context, *, is_whole: bool) -> None:
-    """Prints help for the command of ``context``; all of its options where ``is_whole``."""
+    """Print help for the command of ``context``, with all options if ``is_whole``."""
     page = _Page()
     page.heading(context.command.get_usage(context))
     for paragraph in (context.command.help or "").split("\n\n"):
@@ -52,7 +53,7 @@ def _own(options: Mapping[str, object]) -> tuple[str, ...]:
 def _described_parameters(
     context: typer.Context,
 ) -> tuple[list[tuple[str, str]], dict[str, tuple[str, str]]]:
-    """(label, description) of each argument, and of each option by its longest name."""
+    """Return label and description of each argument, and of each option by its longest name."""
     arguments: list[tuple[str, str]] = []
     options: dict[str, tuple[str, str]] = {}
     for parameter in context.command.params:
@@ -67,7 +68,7 @@ def _described_parameters(
 
 
 class _Page:
-    """Lines of help, as wide as the terminal, or as COLUMNS says."""
+    """Lines of help, as wide as the terminal or COLUMNS."""
 
     def __init__(self) -> None:
         self._output = Output()
@@ -84,7 +85,7 @@ class _Page:
             self._output.line(line)
 
     def example(self, command_line: str) -> None:
-        """Prints a command line that a shell takes as it stands, on several lines if need be."""
+        """Print a command line for copying, continued on several lines if needed."""
         lines = wrapped(f"  {command_line}", self._columns - 2, hang=" " * 6)
         for line in lines[:-1]:
             self._output.line(f"{line} \\")

@@ -1,4 +1,4 @@
-"""The flags that all commands have, and how the help shows flags: without a word behind them."""
+"""Flags of all commands, and their form in the help, without a metavar."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _COMMON = {
 
 
 def add_common_flags(command: Callable[..., Any]) -> None:
-    """Gives a command the flags that all commands have; typer reads options off the signature."""
+    """Give a command the flags of all commands; typer reads options from the signature."""
     signature = inspect.signature(command, eval_str=True)
     flags = [
         inspect.Parameter(
@@ -65,16 +65,16 @@ def add_common_flags(command: Callable[..., Any]) -> None:
         for name, annotation in _COMMON.items()
     ]
     parameters = [*signature.parameters.values(), *flags]
-    _show_without_word(each.annotation for each in parameters)
+    _show_without_word(parameter.annotation for parameter in parameters)
     described: Any = command
     described.__signature__ = signature.replace(parameters=parameters)
-    described.__annotations__ = {each.name: each.annotation for each in parameters}
+    described.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
 def _show_without_word(annotations: Iterable[Any]) -> None:
-    """typer from 0.29 on writes <bool> behind a flag, as if it took a word, unless told another."""
+    """Remove the metavar of flags, which typer shows as <bool> from 0.29 on."""
     for annotation in annotations:
         kind, *declared = get_args(annotation) or (None,)
         if kind in {bool, bool | None}:
-            for each in declared:
-                each.metavar = ""
+            for option in declared:
+                option.metavar = ""

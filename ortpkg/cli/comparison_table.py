@@ -1,4 +1,4 @@
-"""``ortpkg select --compare``: our choice beside those of onnxruntime's releases."""
+"""``ortpkg select --compare``: our selection next to those of onnxruntime's releases."""
 
 from __future__ import annotations
 
@@ -34,29 +34,34 @@ def print_comparison(
     wishes: SelectionWishes,
     output: Output,
 ) -> int:
-    """Prints the choices for each component; the exit code is that of ours.
+    """Print the selections for each component, and return the exit code of ours.
 
     Args:
-        package: the package.
-        components: names of its components.
-        eps: the execution providers that an application asks for.
-        wishes: for our own choice, as in ``ModelPackage.select``.
-        output: takes a table, or JSON.
+        package: The package.
+        components: Names of its components.
+        eps: Execution providers that an application requests.
+        wishes: Options of our selection, as in ``ModelPackage.select``.
+        output: Output for a table, or JSON.
     """
     from ortpkg.api.release_comparison import (
         compare_with_releases,  # the rules of releases are seldom needed
     )
 
-    found = {name: compare_with_releases(package, name, wishes, eps=eps) for name in components}
+    choices_by_name = {
+        name: compare_with_releases(package, name, wishes, eps=eps) for name in components
+    }
     if output.is_json:
         comparisons = [
-            {"component": name, "choices": list(map(_json, found[name]))} for name in components
+            {"component": name, "choices": list(map(_json, choices_by_name[name]))}
+            for name in components
         ]
         output.json("comparison", {"comparisons": comparisons})
     else:
-        rows = [(name, *_row(choice)) for name in components for choice in found[name]]
+        rows = [(name, *_row(choice)) for name in components for choice in choices_by_name[name]]
         output.table(_COLUMNS, rows)
-    has_none = not found or any(choices[0].selection.best is None for choices in found.values())
+    has_none = not choices_by_name or any(
+        choices[0].selection.best is None for choices in choices_by_name.values()
+    )
     return ExitCode.NO_SUITABLE_VARIANT if has_none else ExitCode.DONE
 
 

@@ -1,4 +1,4 @@
-"""``ortpkg compile``: compiled variants in a package, made on this machine."""
+"""``ortpkg compile``: adds variants to a package that are compiled on this machine."""
 
 from __future__ import annotations
 
@@ -168,14 +168,14 @@ def command(
     )
     start = time.perf_counter()
     with elapsed("compiling"):
-        made = compile_package(
+        compiled = compile_package(
             package,
             wishes,
             notify=output.warning,
             on_commit=interrupts.too_late,
             operations=operations_for(dry_run),
         )
-    _print(made, time.perf_counter() - start, output)
+    _print(compiled, time.perf_counter() - start, output)
     if wishes.rounds_to_bfloat:
         output.note(
             "products are of numbers rounded to bfloat16: ortpkg bench states how far outputs are"
@@ -236,7 +236,7 @@ def _variant_line(variant: CompiledVariant) -> str:
 
 
 def _advice(variant: CompiledVariant) -> str:
-    """Return advice where the code covers too little for selection to prefer it, else ""."""
+    """Return advice if the code covers too little for selection to prefer it, else ""."""
     from ortpkg.selection.compiled_speed import coverage_text, is_mostly_compiled  # as above
 
     share = variant.compiled.share

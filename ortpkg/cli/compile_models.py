@@ -1,4 +1,7 @@
-"""``ortpkg compile-models``: context models that share a binary, as ep_weight_sharing_ctx_gen's."""
+"""``ortpkg compile-models``: makes context models that share a binary.
+
+The command has the options of ep_weight_sharing_ctx_gen.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from ortpkg.names import did_you_mean_path
 if TYPE_CHECKING:
     from ortpkg.session.compile_models import CompiledModel, CompileJob
 
-#: What the command says itself, and the only value of it that may be repeated; None: no value.
+#: Entries that the command sets itself, with the only value that may be repeated; None for none.
 _OWN_ENTRIES: dict[str, str | None] = {
     "ep.context_enable": "1",
     "ep.context_embed_mode": "0",
@@ -109,7 +112,7 @@ def command(
     sources = [Path(name.strip()) for name in models.split(",") if name.strip()]
     folder = _folder(sources, output_folder)
     request = CompileRequest(
-        jobs=tuple(_job(each, folder) for each in sources),
+        jobs=tuple(_job(source, folder) for source in sources),
         ep=ep,
         device=device,
         backend=backend,
@@ -121,7 +124,7 @@ def command(
     )
     start = time.perf_counter()
     with elapsed("compiling"):
-        made = compile_model_files(
+        compiled = compile_model_files(
             request,
             timeout_s=timeout,
             trust=trust,
@@ -130,13 +133,16 @@ def command(
             on_commit=interrupts.too_late,
             operations=operations_for(dry_run),
         )
-    _print(made, folder, output)
+    _print(compiled, folder, output)
     output.note(f"compiled in {duration_text(time.perf_counter() - start)}")
     return ExitCode.DONE
 
 
 def _job(model: Path, folder: Path) -> CompileJob:
-    """By absolute paths that keep symbolic links, for a child process reads them."""
+    """Return a job with absolute paths, for a child process.
+
+    Symbolic links are kept.
+    """
     from ortpkg.session.compile_models import CompileJob  # numpy and onnx
 
     return CompileJob(
@@ -145,28 +151,31 @@ def _job(model: Path, folder: Path) -> CompileJob:
     )
 
 
-def _print(made: Sequence[CompiledModel], folder: Path, output: Output) -> None:
-    files = [str(folder / each.output.name) for each in made]
-    binaries = dict.fromkeys(str(folder / name) for each in made for name in each.files)
+def _print(compiled: Sequence[CompiledModel], folder: Path, output: Output) -> None:
+    files = [str(folder / item.output.name) for item in compiled]
+    binaries = dict.fromkeys(str(folder / name) for item in compiled for name in item.files)
     if output.is_json:
         output.json("compile-models", {"models": files, "binaries": list(binaries)})
         return
-    for each in (*files, *binaries):
-        output.line(each)
+    for item in (*files, *binaries):
+        output.line(item)
 
 
 def _pairs(flag: str, texts: list[str]) -> dict[str, str]:
-    """``KEY|VALUE`` pairs between spaces; the first ``|`` separates, and a value may be empty."""
+    """Parse ``KEY|VALUE`` pairs between spaces.
+
+    The first ``|`` separates, and a value may be empty.
+    """
     words = [word for text in texts for word in text.split()]
     return parse_options(flag, words, separator="|", form='"KEY|VALUE KEY|VALUE"')
 
 
 def _entries(texts: list[str], output: Output) -> dict[str, str]:
-    """Passes over what the command says itself, with a warning, as ep_weight_sharing_ctx_gen."""
+    """Parse config entries; those that the command sets itself are ignored with a warning."""
     entries = _pairs("-C", texts)
-    for key, own in _OWN_ENTRIES.items():
-        value = entries.pop(key, own)
-        if value != own:
+    for key, own_value in _OWN_ENTRIES.items():
+        value = entries.pop(key, own_value)
+        if value != own_value:
             output.warning(
                 f"-C {quoted(f'{key}|{value}')} is passed over: compile-models says that itself"
             )
@@ -176,12 +185,14 @@ def _entries(texts: list[str], output: Output) -> dict[str, str]:
 def _folder(sources: list[Path], wanted: Path | None) -> Path:
     if not sources:
         raise UsageError("name at least one ONNX file; several are separated by commas")
-    for each in sources:
-        if not each.is_file():
-            raise ModelNotFoundError(f"there is no file {quoted(each)}{did_you_mean_path(each)}")
+    for source in sources:
+        if not source.is_file():
+            raise ModelNotFoundError(
+                f"there is no file {quoted(source)}{did_you_mean_path(source)}"
+            )
     if wanted is not None:
         return wanted
-    folders = {each.parent.resolve() for each in sources}
+    folders = {source.parent.resolve() for source in sources}
     if len(folders) > 1:
         raise UsageError(
             "the models lie in different folders, and share one binary: say where it goes, with"

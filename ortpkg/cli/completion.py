@@ -1,7 +1,7 @@
-"""What the shell completes after options: names from the package named, and lists of words.
+"""Shell completion after options: names from the given package, and lists of words.
 
-Each completion is asked for while somebody types: it opens no more than the package's documents,
-probes nothing, and never raises; where it knows nothing it offers nothing.
+Completions run while somebody types. They open only the package's documents, probe nothing and
+never raise; without an answer they offer nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 Completion = Callable[[Any, str], list[str]]
 
-#: What commands call the argument that is a package.
+#: Parameters of commands that are a package.
 _PACKAGE_PARAMETERS = ("package", "model", "target")
 
 
 def words_to_complete() -> list[str]:
-    """The words behind ``ortpkg`` on the line that a shell asks about."""
+    """Return the words after ``ortpkg`` on the line that a shell completes."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     return line.split()[1:]
 
@@ -34,7 +34,7 @@ def _completion(words: Callable[[Any], Iterable[str]]) -> Completion:
                 for word in dict.fromkeys(words(ctx))
                 if word.startswith(incomplete) and word.isprintable()
             ]
-        except Exception:  # noqa: BLE001  # a traceback between the words that somebody types helps nobody
+        except Exception:  # noqa: BLE001  # a traceback helps nobody here
             return []
 
     return complete
@@ -46,8 +46,8 @@ def _package(ctx: Any) -> PackageInfo:
         open_package,  # opened only where a name out of it is asked for
     )
 
-    # Some commands take several. An option that still lacks its value ends the parsing of the
-    # words, and the package is left among the rest of them.
+    # Some commands take several packages. If an option still lacks its value, parsing stops, and
+    # the package is among the remaining words.
     single = [ctx.params[name] for name in _PACKAGE_PARAMETERS if ctx.params.get(name)]
     named = next(iter([*single, *(ctx.params.get("packages") or ()), *ctx.args]), None)
     root = enclosing_package(Path.cwd()) if named is None else Path(named)
@@ -61,7 +61,9 @@ def _components(ctx: Any) -> list[str]:
 
 def _variants(ctx: Any) -> list[str]:
     chosen = ctx.params.get("component")
-    components = [each for each in _package(ctx).components if chosen in {None, each.name}]
+    components = [
+        component for component in _package(ctx).components if chosen in {None, component.name}
+    ]
     return [variant.name for component in components for variant in component.variants]
 
 

@@ -1,4 +1,4 @@
-"""``ortpkg convert``: the same package in another generation of the format."""
+"""``ortpkg convert``: writes a package in another generation of the format."""
 
 from __future__ import annotations
 

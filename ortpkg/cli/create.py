@@ -1,4 +1,4 @@
-"""``ortpkg create``: a whole package from model files."""
+"""``ortpkg create``: makes a whole package from model files."""
 
 from __future__ import annotations
 
@@ -98,10 +98,13 @@ def command(
     if not models and _names_a_model(package):
         models = [NewVariant(model=package)]
         package = Path(f"{package.stem}.ortpackage")
-    how = operations_for(dry_run)
+    disk_operations = operations_for(dry_run)
     with (
         copy_progress() as progress,
-        _place_of(package, progress, how, overwrite=overwrite) as (root, operations),
+        _package_folder(package, progress, disk_operations, overwrite=overwrite) as (
+            root,
+            operations,
+        ),
     ):
         info = create(
             root,
@@ -129,7 +132,7 @@ def command(
 
 
 def _names_a_model(package: Path) -> bool:
-    """Return True for a model file, also for one that does not exist, by its name."""
+    """Return True for a model file, also by the name of one that does not exist."""
     if kind_of(package) is NamedKind.MODEL:
         return True
     is_name_of_one = package.suffix.lower() == ".onnx" or bool(foreign_model(package))
@@ -137,16 +140,19 @@ def _names_a_model(package: Path) -> bool:
 
 
 @contextmanager
-def _place_of(
+def _package_folder(
     package: Path, progress: Progress | None, operations: FileOperations | None, *, overwrite: bool
 ) -> Iterator[tuple[Path, FileOperations | None]]:
-    """Where the package is made: at its place, or in a temporary folder to be packed from."""
+    """Yield the folder to make the package in.
+
+    It is the package's own, or a temporary one that is packed afterwards.
+    """
     if package.suffix != PACKED_SUFFIXES[0]:
         yield package, operations
         return
     target = Path(os.path.abspath(package))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     if not (overwrite and is_replaceable(target, is_package=False)):
-        check_is_free(target)  # before the work
+        check_is_free(target)  # checked before the work
     with TemporaryDirectory(prefix="ortpkg-create-") as folder:
         root = Path(folder, f"{package.stem}.ortpackage")
         yield root, None
@@ -154,7 +160,11 @@ def _place_of(
 
 
 def parse_variant(text: str) -> NewVariant:
-    """``EP[:DEVICE]=MODEL`` as a new variant. UsageError where it has another form."""
+    """Parse ``EP[:DEVICE]=MODEL`` as a new variant.
+
+    Raises:
+        UsageError: The text has another form.
+    """
     target, separator, model = text.partition("=")
     ep, _, device = target.partition(":")
     if not separator or not ep or not model:

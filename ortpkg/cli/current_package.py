@@ -1,4 +1,4 @@
-"""The package that a command is about where none is named: the current folder's."""
+"""Package of the current folder, for commands without a package argument."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from ortpkg.package.formats.enclosing_package import enclosing_package
 
 
 def chosen_package(named: Path | None, output: Output) -> Path:
-    """The package that is named, or else that of the current folder, which is said.
+    """Return the named package, or else that of the current folder, which is printed.
 
-    UsageError where none is named, and neither the current folder nor one above it is a package.
+    Raises:
+        UsageError: No package is named, and the current folder is not in one.
     """
     if named is not None:
         return named
     folder = _current_folder()
-    found = None if folder is None else enclosing_package(folder)
-    if found is None:
+    root = None if folder is None else enclosing_package(folder)
+    if root is None:
         where = "the current folder" if folder is None else quoted(folder)
         raise UsageError(
             f"name a package: {where} is none and lies in none (a package is a folder with a"
             f" {MANIFEST} of its own)"
         )
-    output.note(f"package: {found}")
-    return found
+    output.note(f"package: {root}")
+    return root
 
 
 def _current_folder() -> Path | None:
     try:
         return Path.cwd()
-    except OSError:  # it has been deleted
+    except OSError:  # the folder has been deleted
         return None

@@ -1,4 +1,4 @@
-"""``--log-json``: where records of decisions go, one line of JSON each."""
+"""``--log-json``: writes records of decisions, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ortpkg.selection.decision_log import DecisionLog
 
 @contextmanager
 def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[DecisionLog | None]:
-    """What writes records to ``target``: a file, at its end, or standard output for "-".
+    """Yield a function that writes records to ``target``: appended to a file, or "-" for stdout.
 
-    None where ``target`` is None.
+    It yields None if ``target`` is None.
 
-    Raises UsageError for a file that cannot be written, and where standard output holds another
-    JSON already.
+    Raises:
+        UsageError: The file cannot be written, or standard output has other JSON already.
     """
     if target is None:
         yield None
@@ -38,7 +38,7 @@ def open_decision_log(target: str | None, *, is_json: bool = False) -> Iterator[
 
 def _writer(file: IO[str]) -> DecisionLog:
     def write(record: dict[str, Any]) -> None:
-        # in ASCII, so that no text of a package can steer a terminal
+        # in ASCII, so that no text of a package can control a terminal
         file.write(json.dumps(record) + "\n")
 
     return write

@@ -1,4 +1,4 @@
-"""``ortpkg dedup``: stores weights that several variants have once."""
+"""``ortpkg dedup``: stores weights that several variants have only once."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def _print_report(report: DedupReport, output: Output, *, looks_inside: bool) ->
     if report.moved:
         output.table(
             [Column("variant"), Column("model file")],
-            [(f"{each.component}/{each.variant}", each.model_file) for each in report.moved],
+            [(f"{item.component}/{item.variant}", item.model_file) for item in report.moved],
         )
         output.table(
             [Column("file"), Column("saved", is_numeric=True)],
             [*report.removed.items(), *((file, -nbytes) for file, nbytes in report.added.items())],
         )
-    for each in report.left_out:
-        output.warning(f"{each.component}/{each.variant} shares nothing: {each.reason}")
+    for item in report.left_out:
+        output.warning(f"{item.component}/{item.variant} shares nothing: {item.reason}")
     saved = f"{report.saved_nbytes} bytes ({nbytes_text(report.saved_nbytes)})"
     if not report.moved:
         hint = (
@@ -99,17 +99,17 @@ def _report_json(report: DedupReport) -> dict[str, Any]:
         "saved_nbytes": report.saved_nbytes,
         "moved": [
             {
-                "component": each.component,
-                "variant": each.variant,
-                "folder": each.folder,
-                "model_file": each.model_file,
+                "component": item.component,
+                "variant": item.variant,
+                "folder": item.folder,
+                "model_file": item.model_file,
             }
-            for each in report.moved
+            for item in report.moved
         ],
         "removed": [{"file": file, "nbytes": nbytes} for file, nbytes in report.removed.items()],
         "added": [{"file": file, "nbytes": nbytes} for file, nbytes in report.added.items()],
         "left_out": [
-            {"component": each.component, "variant": each.variant, "reason": each.reason}
-            for each in report.left_out
+            {"component": item.component, "variant": item.variant, "reason": item.reason}
+            for item in report.left_out
         ],
     }

@@ -1,4 +1,4 @@
-"""``ortpkg devices``: what this machine has, what EPs offer on it, and who says so."""
+"""``ortpkg devices``: shows the machine's devices, and what EPs offer on them."""
 
 from __future__ import annotations
 
@@ -116,14 +116,18 @@ def _print_profiles(output: Output) -> int:
     profiles = [read_profile(name) for name in BUILT_IN_PROFILES]
     if output.is_json:
         entries = [
-            {"name": each.name, "description": each.description, "constructed": each.constructed}
-            for each in profiles
+            {
+                "name": profile.name,
+                "description": profile.description,
+                "constructed": profile.constructed,
+            }
+            for profile in profiles
         ]
         output.json("machine_profiles", {"profiles": entries})
         return ExitCode.DONE
     output.table(
         [Column("profile"), Column("description", wraps=24)],
-        [(each.name, each.description) for each in profiles],
+        [(profile.name, profile.description) for profile in profiles],
     )
     return ExitCode.DONE
 

@@ -1,4 +1,4 @@
-"""``ortpkg diff``: what two packages differ in."""
+"""``ortpkg diff``: shows the differences between two packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode
 
-#: Weights of a variant that are shown one by one; --json has all.
+#: Most weights of a variant that are shown one by one; --json has all.
 _MOST_SHOWN_WEIGHTS = 20
 
 
@@ -53,42 +53,46 @@ def command(
     """
     output = Output(is_json=as_json)
     with load_limited(timeout, memory_limit, output), copy_progress() as progress:
-        found = diff(old, new, progress=progress)
+        package_diff = diff(old, new, progress=progress)
     if as_json:
-        output.json("diff", _diff_json(found))
+        output.json("diff", _diff_json(package_diff))
     else:
-        _print_diff(found, output)
-    return ExitCode.DONE if found.is_equal else ExitCode.FINDINGS
+        _print_diff(package_diff, output)
+    return ExitCode.DONE if package_diff.is_equal else ExitCode.FINDINGS
 
 
-def _print_diff(found: PackageDiff, output: Output) -> None:
-    for change in found.facts:
+def _print_diff(package_diff: PackageDiff, output: Output) -> None:
+    for change in package_diff.facts:
         output.line(_change_line(change))
-    for name in found.components_removed:
+    for name in package_diff.components_removed:
         output.line(f"- component {name}", style="red")
-    for name in found.components_added:
+    for name in package_diff.components_added:
         output.line(f"+ component {name}", style="green")
-    for component, variant in found.variants_removed:
+    for component, variant in package_diff.variants_removed:
         output.line(f"- variant {component}/{variant}", style="red")
-    for component, variant in found.variants_added:
+    for component, variant in package_diff.variants_added:
         output.line(f"+ variant {component}/{variant}", style="green")
-    for each in found.variants_changed:
-        _print_variant(each, output)
-    for line in _file_lines(found.files):
+    for changed in package_diff.variants_changed:
+        _print_variant(changed, output)
+    for line in _file_lines(package_diff.files):
         output.line(line)
-    if found.old_format and found.new_format and found.old_format != found.new_format:
-        output.note(f"format: {found.old_format} and {found.new_format}")
-    output.note(f"size: {_sizes_text(found.old_nbytes, found.new_nbytes)}")
-    if found.is_equal:
+    if (
+        package_diff.old_format
+        and package_diff.new_format
+        and package_diff.old_format != package_diff.new_format
+    ):
+        output.note(f"format: {package_diff.old_format} and {package_diff.new_format}")
+    output.note(f"size: {_sizes_text(package_diff.old_nbytes, package_diff.new_nbytes)}")
+    if package_diff.is_equal:
         output.note("no difference in meaning")
 
 
-def _print_variant(each: VariantDiff, output: Output) -> None:
-    size = _sizes_text(each.old_nbytes, each.new_nbytes)
-    output.line(f"~ variant {each.component}/{each.variant} ({size})", style="yellow")
-    lines = [*map(_change_line, each.facts), *_file_lines(each.files)]
-    if each.model is not None:
-        lines += _model_lines(each.model)
+def _print_variant(variant: VariantDiff, output: Output) -> None:
+    size = _sizes_text(variant.old_nbytes, variant.new_nbytes)
+    output.line(f"~ variant {variant.component}/{variant.variant} ({size})", style="yellow")
+    lines = [*map(_change_line, variant.facts), *_file_lines(variant.files)]
+    if variant.model is not None:
+        lines += _model_lines(variant.model)
     for line in lines:
         output.line(f"    {line}")
 
@@ -144,8 +148,8 @@ def _sizes_text(old_nbytes: int, new_nbytes: int) -> str:
     return f"{nbytes_text(old_nbytes)} → {nbytes_text(new_nbytes)}"
 
 
-def _diff_json(found: PackageDiff) -> dict[str, Any]:
-    content = {"equal": found.is_equal, **asdict(found)}
+def _diff_json(package_diff: PackageDiff) -> dict[str, Any]:
+    content = {"equal": package_diff.is_equal, **asdict(package_diff)}
     for key in ("variants_removed", "variants_added"):
         content[key] = [
             {"component": component, "variant": variant} for component, variant in content[key]

@@ -1,4 +1,7 @@
-"""``ortpkg doctor``: what is wrong here, and what to do about it; one block for a bug report."""
+"""``ortpkg doctor``: finds problems of this machine, with remedies.
+
+It also prints a block for bug reports.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--dry-run``: what a command would do to files, said in one way for all commands."""
+"""``--dry-run``: shows what a command would do to files, in the same way for all commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def operations_for(dry_run: bool) -> FileOperations | None:
-    """How a command changes the disk: None as always; for a dry run, not at all."""
+    """Return a disk writer that only records changes for a dry run, otherwise None."""
     if not dry_run:
         return None
     from ortpkg.storage.rehearsal import Rehearsal  # only for a dry run
@@ -21,7 +21,7 @@ def operations_for(dry_run: bool) -> FileOperations | None:
 
 
 def print_planned(files: PlannedFiles, output: Output) -> None:
-    """Prints what a dry run found."""
+    """Print the changes that a dry run recorded."""
     if output.is_json:
         adds = [{"file": file, "nbytes": nbytes} for file, nbytes in files.adds.items()]
         content = {

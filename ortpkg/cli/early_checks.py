@@ -12,8 +12,8 @@ from ortpkg.package.document_names import MANIFEST
 def verify_eps(eps: Iterable[str | None]) -> None:
     """Raise UsageError for an execution provider that neither a release nor this machine has.
 
-    For commands that need the provider itself. Others take :func:`verify_package_eps`, since a
-    package may name a plug-in that is not installed here.
+    It is for commands that need the provider itself. Others use :func:`verify_package_eps`, because
+    a package may name a plug-in that is not installed here.
     """
     names = [ep for ep in eps if ep]
     if names:
@@ -26,7 +26,7 @@ def verify_eps(eps: Iterable[str | None]) -> None:
 def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
     """Raise UsageError for an execution provider that neither this machine nor the package has.
 
-    Nothing is checked where ``package`` is no folder with a manifest.
+    Nothing is checked if ``package`` is not a folder with a manifest.
     """
     names = [ep for ep in eps if ep]
     if not names or not (package / MANIFEST).is_file():

@@ -1,4 +1,4 @@
-"""``ortpkg edit``: what a package says of itself, its variants' order, options and models."""
+"""``ortpkg edit``: changes a package's description, and its variants' order, options and models."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def command(
         description=description,
         license=license_text,
         component=component,
-        order=tuple(each for text in order or () for each in text.split(",") if each),
+        order=tuple(
+            variant_name for text in order or () for variant_name in text.split(",") if variant_name
+        ),
         variant=variant,
         session_options=parse_options("--session-option", session_options),
         provider_options=parse_options("--provider-option", provider_options),

@@ -1,4 +1,4 @@
-"""``ortpkg explain``: what a rule of ``validate`` means, and what to do about it."""
+"""``ortpkg explain``: explains a rule of ``validate``, and what to do about it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ def command(
     """Say what a rule of `ortpkg validate` means, why it matters, what breaks it and what to do."""
     output = Output(is_json=as_json)
     if rule is not None:
-        found = find_rule(rule)
-        output.json("rule", _as_json(found)) if as_json else _print(found, output)
+        described_rule = find_rule(rule)
+        output.json("rule", _as_json(described_rule)) if as_json else _print(described_rule, output)
     elif as_json:
-        output.json("rules", {"rules": [_as_json(each) for each in RULES.values()]})
+        output.json("rules", {"rules": [_as_json(listed_rule) for listed_rule in RULES.values()]})
     else:
         columns = (Column("rule"), Column("severity"), Column("title", wraps=24))
         output.table(
-            columns, [(each.id, each.severity.value, each.title) for each in RULES.values()]
+            columns,
+            [
+                (listed_rule.id, listed_rule.severity.value, listed_rule.title)
+                for listed_rule in RULES.values()
+            ],
         )
     return 0
 

@@ -1,4 +1,4 @@
-"""The explanation of a selection as lines of a tree."""
+"""Explanation of a selection as lines of a tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = {
 
 
 def tree_lines(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
-    """A tree's lines with drawn branches: text, style, and what stands before further lines."""
+    """Return the lines of a tree with branches: text, style, and prefix of continuation lines."""
     return drawn(_node(explanation))
 
 

@@ -1,4 +1,4 @@
-"""What a command line says of a model's inputs: files, or random values."""
+"""Inputs of a model as the command line gives them: files, or random values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ortpkg.names import did_you_mean_path
 
 @dataclass(frozen=True, slots=True)
 class GivenInputs:
-    """The inputs of one run; false where nothing was given.
+    """Inputs of one run; false if there are none.
 
     Attributes:
         files: ``NAME=FILE`` texts.
-        seed: of random values for what the files leave open; None: there are to be none.
-        sizes: symbolic dimension → size, for random values.
-        resize: resample pictures.
+        seed: Seed of random values for the other inputs; None for no random values.
+        sizes: Sizes of symbolic dimensions of random values.
+        resize: True to resample pictures.
 
-    Raises UsageError for sizes without random values, and for a file that is not there.
+    Raises:
+        UsageError: There are sizes without random values, or a file does not exist.
     """
 
     files: Sequence[str]
@@ -33,7 +34,7 @@ class GivenInputs:
         if self.sizes and self.seed is None:
             raise UsageError("--dim gives random inputs a size: it needs --random")
         for text in self.files:
-            _verify_is_there(text)
+            _verify_exists(text)
 
     def __bool__(self) -> bool:
         return bool(self.files) or self.seed is not None
@@ -41,24 +42,25 @@ class GivenInputs:
     def feeds(
         self, inputs: Sequence[Any], value_ranges: Mapping[str, tuple[float, float]]
     ) -> dict[str, Any]:
-        """The feeds of a session that takes ``inputs``.
+        """Return the feeds of a session with these inputs.
 
-        Errors as :func:`ortpkg.arrays.given_feeds.read_feeds`.
+        Raises:
+            OrtpkgError: See :func:`ortpkg.arrays.given_feeds.read_feeds`.
         """
         from ortpkg.arrays.given_feeds import random_feeds, read_feeds  # numpy
 
-        given = read_feeds(self.files, inputs, value_ranges, resize=self.resize)
+        file_feeds = read_feeds(self.files, inputs, value_ranges, resize=self.resize)
         if self.seed is None:
-            return given
+            return file_feeds
         return random_feeds(
-            inputs, given, sizes=self.sizes, value_ranges=value_ranges, seed=self.seed
+            inputs, file_feeds, sizes=self.sizes, value_ranges=value_ranges, seed=self.seed
         )
 
 
-def _verify_is_there(text: str) -> None:
+def _verify_exists(text: str) -> None:
     """Raise UsageError if the file of ``[NAME=]FILE`` does not exist, before a model is loaded.
 
-    Other faults of the file are reported when it is read.
+    Other problems of the file are reported when it is read.
     """
     name, separator, file = text.partition("=")
     path = file if separator else name
@@ -71,13 +73,17 @@ def _verify_is_there(text: str) -> None:
 
 
 def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:
-    """``NAME=SIZE`` texts of ``--dim``. UsageError for another form."""
-    found: dict[str, int] = {}
+    """Parse ``NAME=SIZE`` texts of ``--dim``.
+
+    Raises:
+        UsageError: A text has another form.
+    """
+    sizes: dict[str, int] = {}
     for assignment in assignments or ():
         name, separator, size = assignment.rpartition("=")
         if not (separator and name and size.isascii() and size.isdigit()):
             raise UsageError(
                 f"--dim {quoted(assignment)}: give a dimension and its size, as batch=1"
             )
-        found[name] = int(size)
-    return found
+        sizes[name] = int(size)
+    return sizes

@@ -1,7 +1,4 @@
-"""``ortpkg --help``: commands by what they are for.
-
-Told without loading any of them, so that it comes at once.
-"""
+"""``ortpkg --help``: lists the commands by purpose, without loading any of them."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from ortpkg.cli.rendering import Output
 from ortpkg.cli.wrapping import wrapped
 
 _LEAST_COLUMNS = 40
-#: Heading → command → what it does. The order is that of the help; a test holds it against the
-#: commands there are.
+#: Summaries of commands by heading. The order is that of the help; a test compares them with the
+#: existing commands.
 GROUPS: dict[str, dict[str, str]] = {
     "Author": {
         "create": "Make a whole package from model files",
@@ -79,7 +76,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "quarantine": "Show or lift the quarantine of variants that failed here",
     },
 }
-#: Commands of a first day, which the short help explains; it names the others.
+#: Commands that the short help describes; it only names the others.
 COMMON = frozenset({
     "create", "add-variant", "edit", "samples",
     "push", "install", "list", "upgrade",
@@ -87,11 +84,11 @@ COMMON = frozenset({
     "select", "run", "bench", "report", "batch", "serve",
     "compile", "devices", "doctor",
 })  # fmt: skip
-#: Command → what it does.
+#: Summary of each command.
 SUMMARIES: dict[str, str] = {
     command: text for summaries in GROUPS.values() for command, text in summaries.items()
 }
-#: Command → lines to try.
+#: Examples of each command.
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "create": (
         "ortpkg create digits.ortpackage --cpu fp32.onnx --npu int8.onnx",
@@ -224,9 +221,9 @@ _OPTIONS = {
 def print_help(
     commands: Mapping[str, str], exit_codes: Mapping[int, str], *, is_whole: bool
 ) -> None:
-    """Prints help for ``ortpkg``: ``commands`` by group, and options.
+    """Print help for ``ortpkg``: ``commands`` by group, and options.
 
-    The whole help has a line for each command, examples and exit codes; the short one has lines for
+    The whole help has a line for each command, examples and exit codes. The short one describes
     common commands and names the others.
     """
     output = Output()
@@ -249,7 +246,7 @@ def print_help(
 
 
 def _shortened(summaries: Mapping[str, str]) -> dict[str, str]:
-    """Return common commands with what they do, and the names of the others in one entry."""
+    """Return common commands with their summaries, and the names of the others in one entry."""
     others = ", ".join(name for name in summaries if name not in COMMON)
     common = {name: text for name, text in summaries.items() if name in COMMON}
     return {**common, **({"also": others} if others else {})}
@@ -264,15 +261,15 @@ def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> Non
 
 
 def _print_wrapped(text: str, output: Output, *, hang: str = "") -> None:
-    """Prints ``text``, as wide as the terminal or COLUMNS, also into a pipe."""
+    """Print ``text``, as wide as the terminal or COLUMNS, also into a pipe."""
     for line in wrapped(text, max(_LEAST_COLUMNS, shutil.get_terminal_size().columns), hang=hang):
         output.line(line)
 
 
 def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The commands there are, by group.
+    """Return the existing commands by group.
 
-    One that has none yet comes last, with what its module says.
+    A command without a group comes last, with the first sentence of its docstring.
     """
     present = {
         heading: {name: text for name, text in summaries.items() if name in commands}

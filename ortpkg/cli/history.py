@@ -1,4 +1,4 @@
-"""``ortpkg history``: what was installed under a name."""
+"""``ortpkg history``: shows the installations of a name."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
     name = installed_reference(name).name
     history = store.history(name)
     current = store.find(name)
-    last_runs = {each.generation: each.time for each in store.uses(name)}
+    last_runs = {item.generation: item.time for item in store.uses(name)}
     if as_json:
         rows = [
             {
-                **generation_json(each),
-                "in_use": each.number == current.number,
-                "last_run": time_text(last_runs[each.number]) if each.number in last_runs else None,
+                **generation_json(item),
+                "in_use": item.number == current.number,
+                "last_run": time_text(last_runs[item.number]) if item.number in last_runs else None,
             }
-            for each in history
+            for item in history
         ]
         output.json("history", {"name": name, "generations": rows})
         return ExitCode.DONE
@@ -45,14 +45,14 @@ def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
     ]
     rows_shown = [
         (
-            each.number,
-            version_text(each),
-            time_text(each.created),
-            time_text(last_runs[each.number]) if each.number in last_runs else "",
-            ", ".join(each.variants),
-            "in use" if each.number == current.number else "",
+            item.number,
+            version_text(item),
+            time_text(item.created),
+            time_text(last_runs[item.number]) if item.number in last_runs else "",
+            ", ".join(item.variants),
+            "in use" if item.number == current.number else "",
         )
-        for each in history
+        for item in history
     ]
     output.table(columns, rows_shown)
     return ExitCode.DONE

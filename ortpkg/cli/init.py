@@ -1,4 +1,4 @@
-"""``ortpkg init``: an empty package to add variants to."""
+"""``ortpkg init``: makes an empty package, to which variants can be added."""
 
 from __future__ import annotations
 

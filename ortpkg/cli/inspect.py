@@ -1,4 +1,4 @@
-"""``ortpkg inspect``: what a package holds."""
+"""``ortpkg inspect``: shows the content of a package."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
             output.line(f"{label}: {', '.join(map(_value_text, values))}", hang="  ")
     sizes = variant_sizes(info)
     for component in info.components:
-        own = [sizes[component.name, variant.name] for variant in component.variants]
-        shares = any(each.shared_nbytes for each in own)
+        own_sizes = [sizes[component.name, variant.name] for variant in component.variants]
+        shares = any(size.shared_nbytes for size in own_sizes)
         has_versions = not all(map(has_packages_version, component.variants))
         output.table(
             [
@@ -112,7 +112,7 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
                     *_variant_row(variant),
                     *_size_texts(size, shares=shares, is_absent=variant.is_absent),
                 )
-                for variant, size in zip(component.variants, own, strict=True)
+                for variant, size in zip(component.variants, own_sizes, strict=True)
                 for version in [(version_of(variant, info) or "none",) if has_versions else ()]
             ],
             title=f"component model {component.name}",
@@ -122,7 +122,10 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
 
 
 def _stale(info: PackageInfo, component: ComponentInfo) -> dict[str, str]:
-    """Return stale variants with reasons; none if the records are damaged, as validate reports."""
+    """Return stale variants with reasons.
+
+    None if the records are damaged, which validate reports.
+    """
     try:
         return stale_variants(component, current_digests(info))
     except PackageFormatError:
@@ -142,8 +145,8 @@ def _variant_row(variant: VariantInfo) -> tuple[str, ...]:
 
 
 def _size_texts(size: VariantBytes, *, shares: bool, is_absent: bool) -> tuple[str, ...]:
-    own = "absent" if is_absent else nbytes_text(size.own_nbytes)
-    return (own, nbytes_text(size.shared_nbytes)) if shares else (own,)
+    own_text = "absent" if is_absent else nbytes_text(size.own_nbytes)
+    return (own_text, nbytes_text(size.shared_nbytes)) if shares else (own_text,)
 
 
 def _value_text(value: ValueInfo) -> str:

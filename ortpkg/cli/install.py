@@ -1,4 +1,4 @@
-"""``ortpkg install``: packages into the store of this machine."""
+"""``ortpkg install``: installs packages in the store of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command-line options of the commands that fetch packages, and their :class:`InstallWishes`."""
+"""Options of the commands that fetch packages, and their :class:`InstallWishes`."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def takes_wishes(command: Callable[..., int]) -> Callable[..., int]:
 
     @functools.wraps(command)
     def with_options(*arguments: Any, **values: Any) -> int:
-        stated = {name: values.pop(name) for name in options if name in values}
-        return command(*arguments, wishes=wishes_of(**stated), **values)
+        given_options = {name: values.pop(name) for name in options if name in values}
+        return command(*arguments, wishes=wishes_of(**given_options), **values)
 
     signature = inspect.signature(command, eval_str=True)
     parameters: list[inspect.Parameter] = []

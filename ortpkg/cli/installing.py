@@ -1,4 +1,4 @@
-"""What the commands share that bring packages into the store: wishes, and what is said of plans."""
+"""Options and output that the commands which fetch packages share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWishes:
-    """What a command that uses a package needs of it, by the options that it shares with others."""
+    """Return what a command needs of a package, from the options that it shares with others."""
     variant, component = options.get("variant"), options.get("component")
     if isinstance(variant, str) and isinstance(component, str):
         variant = f"{component}/{variant}"
@@ -29,11 +29,11 @@ def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWi
 
 
 def print_plan(plan: InstallPlan, output: Output) -> None:
-    """Says what is going to be fetched, and why."""
+    """Print what is going to be fetched, and why."""
     source = plan.fetched.source
     output.note(f"{plan.name}: {source.reference}, {source.digest}")
-    for each in plan.vouching.acceptances:
-        output.note(f"  signed by {quoted(each.signer.name)} ({each.where})")
+    for acceptance in plan.vouching.acceptances:
+        output.note(f"  signed by {quoted(acceptance.signer.name)} ({acceptance.where})")
     for choice in plan.choices:
         output.note(f"  {choice.name} {choice.why}")
         for text in choice.trust_notes:
@@ -44,7 +44,7 @@ def print_plan(plan: InstallPlan, output: Output) -> None:
 
 
 def plan_json(plan: InstallPlan) -> dict[str, Any]:
-    """A plan as JSON."""
+    """Return a plan as JSON."""
     source = plan.fetched.source
     return {
         "name": plan.name,
@@ -52,14 +52,14 @@ def plan_json(plan: InstallPlan) -> dict[str, Any]:
         "tag": source.tag,
         "digest": source.digest,
         "variants": [
-            {"component": each.component, "variant": each.variant, "why": each.why}
-            for each in plan.choices
+            {"component": item.component, "variant": item.variant, "why": item.why}
+            for item in plan.choices
         ],
         "nbytes": plan.nbytes,
         "full_nbytes": plan.full_nbytes,
         "missing_nbytes": plan.moving_nbytes,
         "signatures": [
-            {"signer": each.signer.name, "signature": each.where}
-            for each in plan.vouching.acceptances
+            {"signer": item.signer.name, "signature": item.where}
+            for item in plan.vouching.acceptances
         ],
     }

@@ -1,4 +1,4 @@
-"""Lets Ctrl-C end a computation inside a library that does not hear it."""
+"""Lets Ctrl-C end a computation inside a library that does not react to it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from typing import Protocol, TypeVar
 
 ResultT = TypeVar("ResultT")
 
-#: How long a wait may last that an interrupt cannot end, as on Windows.
+#: Longest wait that an interrupt cannot end, as on Windows, in seconds.
 _WAIT_S = 0.2
 
 
 class Stoppable(Protocol):
-    """Options of a run that ends soon after ``terminate`` is set."""
+    """Options of a run, which ends soon after ``terminate`` is set."""
 
     terminate: bool
 
 
 def interruptible(run: Callable[[], ResultT], options: Stoppable) -> ResultT:
-    """Returns ``run()`` from another thread: this one hears Ctrl-C while a library computes.
+    """Return ``run()`` from another thread.
 
-    Raises what ``run`` raises, and KeyboardInterrupt once the run has ended; a second interrupt
-    does not wait for that.
+    So this thread receives Ctrl-C while a library computes.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted; raised when the run has ended, after a second
+            interrupt at once.
+        Exception: Any error of ``run``.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="ortpkg-run") as thread:
         future = thread.submit(run)

@@ -1,8 +1,8 @@
-"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own.
+"""Record of Ctrl-C, which some libraries convert to errors of their own.
 
-An extension module that is interrupted while it begins may leave itself half-made and crash the
-process: onnx's does. So an interrupt waits until no extension module begins any more, for some
-seconds at most.
+An extension module that is interrupted during its initialization may be left incomplete and crash
+the process, as onnx's does. So an interrupt waits until no extension module is being initialized,
+for some seconds at most.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import signal
 import threading
 from types import FrameType
 
-#: How soon an interrupt that had to wait comes again, and how often it waits at most.
+#: Interval in which a waiting interrupt is repeated, in seconds, and most repetitions.
 _MOMENT_S = 0.01
 _MOST_MOMENTS = 500
-#: Functions of Python's importlib: two run the beginning of an extension module, and what is raised
-#: in the third one, the end of a lock, is printed and forgotten.
-_DEAF = frozenset(
+#: Functions of Python's importlib that must not be interrupted: two initialize an extension module;
+#: what is raised in the third one, the end of a lock, is printed and ignored.
+_UNINTERRUPTIBLE = frozenset(
     {
         "ExtensionFileLoader.create_module",
         "ExtensionFileLoader.exec_module",
@@ -27,30 +27,30 @@ _DEAF = frozenset(
 
 
 class _Interrupts:
-    """Of this process."""
+    """Interrupts of this process."""
 
     happened = False
     moments_waited = 0
 
 
 def watch() -> None:
-    """From now on interrupts are noted.
+    """Record interrupts from now on.
 
-    Where they are ignored (a background job of a shell), they stay ignored.
+    If they are ignored (a background job of a shell), they stay ignored.
     """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _note)
 
 
 def ignore() -> None:
-    """What is left to be done cannot be interrupted any more."""
+    """Ignore interrupts from now on, because the rest cannot be interrupted."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def too_late() -> None:
-    """Ignores interrupts from now on, and one of a moment ago: what was asked for is done.
+    """Ignore interrupts from now on, and one of a moment ago, because the work is done.
 
-    Where somebody else hears interrupts, nothing changes.
+    Nothing changes if somebody else handles interrupts.
     """
     if signal.getsignal(signal.SIGINT) is _note:
         ignore()
@@ -58,13 +58,13 @@ def too_late() -> None:
 
 
 def happened() -> bool:
-    """Whether one came, even if a library took it for a module that "cannot be imported"."""
+    """Return True if there was an interrupt, even if a library reported it as an import error."""
     return _Interrupts.happened
 
 
 def _note(_signal: int, frame: FrameType | None) -> None:
     _Interrupts.happened = True
-    if not _is_deaf(frame) or _Interrupts.moments_waited == _MOST_MOMENTS:
+    if not _is_uninterruptible(frame) or _Interrupts.moments_waited == _MOST_MOMENTS:
         raise KeyboardInterrupt
     _Interrupts.moments_waited += 1
     again = threading.Timer(_MOMENT_S, _thread.interrupt_main)
@@ -72,9 +72,9 @@ def _note(_signal: int, frame: FrameType | None) -> None:
     again.start()
 
 
-def _is_deaf(frame: FrameType | None) -> bool:
+def _is_uninterruptible(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_qualname in _DEAF:
+        if frame.f_code.co_qualname in _UNINTERRUPTIBLE:
             return True
         frame = frame.f_back
     return False

@@ -1,4 +1,4 @@
-"""``ortpkg list``: what is installed."""
+"""``ortpkg list``: lists installed packages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def command(as_json: JsonOption = False) -> int:
     store = InstalledPackages()
     packages = store.packages(on_damage=output.warning)
     if as_json:
-        found = [generation_json(each) for each in packages]
-        output.json("list", {"store": str(store.root), "packages": found})
+        rows = [generation_json(package) for package in packages]
+        output.json("list", {"store": str(store.root), "packages": rows})
         return ExitCode.DONE
     if not packages:
         output.note(f"nothing is installed in {store.root}")
@@ -33,14 +33,14 @@ def command(as_json: JsonOption = False) -> int:
         ],
         [
             (
-                each.name,
-                version_text(each),
-                ", ".join(each.variants),
-                nbytes_text(each.nbytes),
-                nbytes_text(each.full_nbytes),
-                each.reference,
+                package.name,
+                version_text(package),
+                ", ".join(package.variants),
+                nbytes_text(package.nbytes),
+                nbytes_text(package.full_nbytes),
+                package.reference,
             )
-            for each in packages
+            for package in packages
         ],
     )
     return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""``--timeout`` and ``--memory-limit`` of commands that load models, which may be a stranger's."""
+"""``--timeout`` and ``--memory-limit`` of commands that load models, which are not trusted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ortpkg.errors import LimitExceededError
 from ortpkg.quantities import limit_text, time_limit_text
 
 DEFAULT_TIMEOUT_S = 600.0
-#: Modules and a model's own objects may take so much, whatever the limit.
+#: Memory that modules and a model's own objects may use, whatever the limit.
 _FREE_NBYTES = 256 << 20
-#: How often a computation is looked at, and how long one that is past its time may go on.
+#: Interval in which a computation is checked, and time that it may exceed its limit, in seconds.
 _INTERVAL_S, _GRACE_S = 0.05, 2.0
 
 TimeoutOption = Annotated[
@@ -74,9 +74,10 @@ LoadMemoryLimitOption = Annotated[
 def load_limited(
     timeout_s: float | None, memory_limit_nbytes: int | None, output: Output
 ) -> Iterator[None]:
-    """What is done in here ends at its limits, with LimitExceededError.
+    """End what is done in this context at its limits, with LimitExceededError.
 
-    Where nobody asks for the limits (in a library's code), this process ends, as at that error.
+    If no check of the limits is reached (in a library's code), the process ends, with the same
+    error.
     """
     from ortpkg.graph.load_control import LoadControl, load_limits  # with the models
     from ortpkg.host.memory import resident_nbytes

@@ -1,4 +1,4 @@
-"""``ortpkg lock``: what a project wants, settled on bytes."""
+"""``ortpkg lock``: resolves the packages of a project to digests."""
 
 from __future__ import annotations
 

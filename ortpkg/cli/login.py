@@ -1,4 +1,4 @@
-"""``ortpkg login``: who we are to a registry."""
+"""``ortpkg login``: checks and stores a password for a registry."""
 
 from __future__ import annotations
 
@@ -56,29 +56,29 @@ def command(
     """
     output = Output(is_json=as_json)
     host = parse_registry_host(registry)
-    credentials = _given(username, is_piped=password_stdin)
+    credentials = _read_credentials(username, is_piped=password_stdin)
     client = RegistryClient(host, is_plain_http=True if plain_http else None)
     if not client.try_credentials(credentials):
         output.warning(f"{host} asks nobody who they are: the password was not tried")
-    place = keep_credentials(host.credentials_key, credentials)
-    if place == str(config_file()):
+    storage = keep_credentials(host.credentials_key, credentials)
+    if storage == str(config_file()):
         output.warning(
-            f"the password stands in {place}, which you alone may read, but not encrypted; a helper"
-            " program (credsStore in that file) would keep it better"
+            f"the password stands in {storage}, which you alone may read, but not encrypted; a"
+            " helper program (credsStore in that file) would keep it better"
         )
     if os.environ.get(CONFIG_TEXT_VARIABLE):
         output.warning(f"what {CONFIG_TEXT_VARIABLE} says comes before what is kept")
     if as_json:
         output.json(
-            "login", {"registry": str(host), "username": credentials.username, "kept_in": place}
+            "login", {"registry": str(host), "username": credentials.username, "kept_in": storage}
         )
     else:
         output.line(f"logged in to {host} as {credentials.username}")
     return ExitCode.DONE
 
 
-def _given(username: str | None, *, is_piped: bool) -> Credentials:
-    """The user name and password of the command line, standard input or terminal."""
+def _read_credentials(username: str | None, *, is_piped: bool) -> Credentials:
+    """Return the user name and password from the command line, standard input or terminal."""
     has_terminal = sys.stdin is not None and sys.stdin.isatty()
     if username is None:
         if is_piped or not has_terminal:
@@ -101,7 +101,7 @@ def _given(username: str | None, *, is_piped: bool) -> Credentials:
 
 
 def _piped_password() -> str:
-    """Standard input, less the end of its last line."""
+    """Return standard input without the end of its last line."""
     data = sys.stdin.buffer.read(_MOST_PASSWORD_NBYTES + 1) if sys.stdin is not None else b""
     if len(data) > _MOST_PASSWORD_NBYTES:
         raise UsageError(f"the password has more than {_MOST_PASSWORD_NBYTES} bytes")

@@ -1,4 +1,4 @@
-"""``ortpkg logout``: forgets who we are to a registry."""
+"""``ortpkg logout``: removes the password of a registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ortpkg merge``: separately delivered variants of one model in one package."""
+"""``ortpkg merge``: combines separately delivered variants of one model in one package."""
 
 from __future__ import annotations
 

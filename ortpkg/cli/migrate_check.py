@@ -1,4 +1,4 @@
-"""``ortpkg migrate-check``: what each line of onnxruntime releases would do with a package."""
+"""``ortpkg migrate-check``: shows what onnxruntime's releases would do with a package."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _print(report: ReleaseReport, output: Output) -> None:
         if report.remedy:
             output.line(f"    {report.remedy} makes one of the form that it opens", hang="      ")
         return
-    rows = [(each.component, _asked(each), _selected(each), each.reason) for each in report.choices]
+    rows = [
+        (choice.component, _request_text(choice), _selected(choice), choice.reason)
+        for choice in report.choices
+    ]
     columns = [
         Column("component"),
         Column("execution provider", short=short_ep_names),
@@ -76,11 +79,15 @@ def _print(report: ReleaseReport, output: Output) -> None:
         output.line(f"    passes over {what}", hang="      ")
 
 
-def _asked(choice: ReleaseChoice) -> str:
+def _request_text(choice: ReleaseChoice) -> str:
     if choice.ep is None:
         return "none named"
-    asked = f"{choice.ep} on {choice.device}" if choice.device else choice.ep
-    return f"{asked}, which rates {choice.rated_optimal} OPTIMAL" if choice.rated_optimal else asked
+    request = f"{choice.ep} on {choice.device}" if choice.device else choice.ep
+    return (
+        f"{request}, which rates {choice.rated_optimal} OPTIMAL"
+        if choice.rated_optimal
+        else request
+    )
 
 
 def _selected(choice: ReleaseChoice) -> str:
@@ -97,16 +104,16 @@ def _json(report: ReleaseReport) -> dict[str, Any]:
         "remedy": report.remedy or None,
         "choices": [
             {
-                "component": each.component,
-                "ep": each.ep,
-                "device": each.device,
-                "variant": each.variant,
-                "alternatives": list(each.alternatives),
-                "reason": each.reason,
-                "can_run": each.can_run,
-                "rated_optimal": each.rated_optimal,
+                "component": choice.component,
+                "ep": choice.ep,
+                "device": choice.device,
+                "variant": choice.variant,
+                "alternatives": list(choice.alternatives),
+                "reason": choice.reason,
+                "can_run": choice.can_run,
+                "rated_optimal": choice.rated_optimal,
             }
-            for each in report.choices
+            for choice in report.choices
         ],
         "never_selected": [
             {"variant": variant, "reason": reason} for variant, reason in report.never_selected

@@ -1,7 +1,7 @@
-"""Groups of the options of commands that have many, as ``--help`` and ``--help-all`` show them.
+"""Groups of the options of commands with many, as ``--help`` and ``--help-all`` show them.
 
-A command that is not here has one group. A test compares the table with the options of each
-command, so that a new option is put where it belongs.
+Other commands have one group. A test compares the table with the options of each command, so that a
+new option must be put into a group.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-#: Options of every command; the help shows them last.
+#: Options of every command, which the help shows last.
 GENERAL = ("--json", "--quiet", "--no-color", "--help", "--help-all")
 
 
 class OptionGroups(NamedTuple):
-    """Options of one command: heading → long names, in the order of the help.
+    """Options of one command: long names by heading, in the order of the help.
 
     Attributes:
-        common: the groups that ``--help`` shows.
-        rare: the groups that only ``--help-all`` shows.
+        common: Groups that ``--help`` shows.
+        rare: Groups that only ``--help-all`` shows.
     """
 
     common: Mapping[str, tuple[str, ...]]
@@ -28,7 +28,7 @@ class OptionGroups(NamedTuple):
 
 _CHOICE = ("--component", "--variant", "--device", "--ep", "--backend", "--policy")
 
-#: Command → groups of its options.
+#: Option groups of each command.
 OPTION_GROUPS: Mapping[str, OptionGroups] = {
     "samples": OptionGroups(
         common={

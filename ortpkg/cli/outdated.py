@@ -1,4 +1,4 @@
-"""``ortpkg outdated``: what registries have that is newer than what is installed."""
+"""``ortpkg outdated``: lists installed packages of which a registry has something newer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def command(names: NamesArgument = None, as_json: JsonOption = False) -> int:
     Nothing is fetched. The exit code is 1 where there is something.
     """
     output = Output(is_json=as_json)
-    found, failed = [], []
+    news, failed = [], []
     store = PackageStore()
     for installed in named_packages(store, names):
         try:
@@ -30,34 +30,34 @@ def command(names: NamesArgument = None, as_json: JsonOption = False) -> int:
             output.note(f"error: {installed.name}: {error}", style="red", is_urgent=True)
             continue
         if outdated is not None and not outdated.is_current:
-            found.append(outdated)
+            news.append(outdated)
     if as_json:
-        output.json("outdated", {"packages": [_outdated_json(each) for each in found]})
-    elif found:
+        output.json("outdated", {"packages": [_outdated_json(item) for item in news]})
+    elif news:
         columns = [Column("name"), Column("installed"), Column("there is", wraps=20)]
-        output.table([*columns, Column("from", wraps=16)], [_row(each) for each in found])
+        output.table([*columns, Column("from", wraps=16)], [_row(item) for item in news])
     elif not failed:
         output.note("everything is current")
     if failed:
         return int(failed[0].exit_code)
-    return ExitCode.FINDINGS if found else ExitCode.DONE
+    return ExitCode.FINDINGS if news else ExitCode.DONE
 
 
-def _row(each: Outdated) -> tuple[str, ...]:
-    installed = each.installed
+def _row(item: Outdated) -> tuple[str, ...]:
+    installed = item.installed
     moved = []
-    if each.digest != installed.digest:
-        moved = [f"{installed.tag or 'another'} is {each.digest[:19]} now"]
-    there = "; ".join([*moved, *([", ".join(each.newer_tags)] if each.newer_tags else [])])
-    return installed.name, version_text(installed), there, installed.reference
+    if item.digest != installed.digest:
+        moved = [f"{installed.tag or 'another'} is {item.digest[:19]} now"]
+    available = "; ".join([*moved, *([", ".join(item.newer_tags)] if item.newer_tags else [])])
+    return installed.name, version_text(installed), available, installed.reference
 
 
-def _outdated_json(each: Outdated) -> dict[str, Any]:
+def _outdated_json(item: Outdated) -> dict[str, Any]:
     return {
-        "name": each.installed.name,
-        "reference": each.installed.reference,
-        "tag": each.installed.tag,
-        "installed_digest": each.installed.digest,
-        "digest": each.digest,
-        "newer_tags": list(each.newer_tags),
+        "name": item.installed.name,
+        "reference": item.installed.reference,
+        "tag": item.installed.tag,
+        "installed_digest": item.installed.digest,
+        "digest": item.digest,
+        "newer_tags": list(item.newer_tags),
     }

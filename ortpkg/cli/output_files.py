@@ -1,4 +1,4 @@
-"""Files that a command writes beside what it prints: endings, ``--overwrite``, how they appear."""
+"""Files that a command writes besides its output: suffixes, ``--overwrite``, and writing them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OverwriteFileOption = Annotated[
 
 
 class OutputKind(Enum):
-    """What a command writes, in words, and the ending of such a file."""
+    """Kind of file that a command writes: its description and suffix."""
 
     ARRAYS = ("an npz file", ".npz")
     PICTURE = ("an SVG picture", ".svg")
@@ -37,16 +37,16 @@ class OutputKind(Enum):
 
     @property
     def text(self) -> str:
-        """E.g. "an npz file"."""
+        """Description, such as "an npz file"."""
         return self.value[0]
 
     @property
     def ending(self) -> str:
-        """E.g. ".npz"."""
+        """Suffix, such as ".npz"."""
         return self.value[1]
 
 
-#: What stands near the start of what such a command wrote; an archive is opened.
+#: Text near the start of a file of each kind; an archive is opened instead.
 _MARKS = {
     OutputKind.PICTURE: b"<svg",
     OutputKind.PROFILE: b'"machine_profile"',
@@ -55,13 +55,14 @@ _MARKS = {
 
 
 def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -> None:
-    """Asked before the work is done: whether the file may be written.
+    """Check that a file may be written, before the work is done.
 
-    Devices, such as /dev/null, may be always.
+    Devices such as /dev/null are always allowed.
 
-    Raises UsageError for a file name with another ending, for a folder that does not exist or
-    cannot be written, for a file that exists without ``overwrite``, and for a file that is not an
-    output of this kind, which is never replaced.
+    Raises:
+        UsageError: The file has another suffix, its folder does not exist or cannot be written, the
+            file exists and ``overwrite`` is False, or it is not an output of this kind, which is
+            never replaced.
     """
     try:
         is_there, is_device = (
@@ -69,7 +70,7 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
             path.is_char_device() or path.is_fifo(),
         )
     except OSError:
-        return  # writing there says why it cannot
+        return  # writing reports the reason
     if is_device:
         return
     if path.suffix.lower() != kind.ending:
@@ -101,7 +102,11 @@ def _verify_folder(path: Path, flag: str) -> None:
 
 
 def write_text(path: Path, flag: str, text: str) -> None:
-    """Writes a picture or a page, whole or not at all. UsageError where that is not possible."""
+    """Write a picture or a page, completely or not at all.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
     try:
         write_output(path, lambda file: file.write(text.encode()))
     except OSError as error:
@@ -111,11 +116,11 @@ def write_text(path: Path, flag: str, text: str) -> None:
 
 
 def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
-    """Raises UsageError where ``path`` is one of the files that the command reads."""
+    """Raise UsageError if ``path`` is one of the files that the command reads."""
     try:
-        is_read = path.exists() and any(each.exists() and path.samefile(each) for each in read)
+        is_read = path.exists() and any(file.exists() and path.samefile(file) for file in read)
     except OSError:
-        return  # reading it says why it cannot be read
+        return  # reading reports the reason
     if is_read:
         raise UsageError(
             f"{flag} {quoted(path)} would replace what the command reads: name another file"
@@ -123,7 +128,7 @@ def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
 
 
 def verify_outside(path: Path, flag: str, package: PackageInfo) -> None:
-    """Raises UsageError where ``path`` is a file in the package, which has not recorded it."""
+    """Raise UsageError if ``path`` is a file in the package, which does not record it."""
     if not package.is_bare_model and path.resolve().is_relative_to(package.root.resolve()):
         raise UsageError(
             f"{flag} {quoted(path)} would lie in the package, and ortpkg verify would not know it:"
@@ -133,7 +138,7 @@ def verify_outside(path: Path, flag: str, package: PackageInfo) -> None:
 
 def _is_of(path: Path, kind: OutputKind) -> bool:
     if not path.is_file():
-        return not path.exists()  # a link that leads nowhere
+        return not path.exists()  # a link to nothing
     if path.stat().st_size == 0:
         return True
     if kind is OutputKind.ARRAYS:

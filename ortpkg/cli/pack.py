@@ -1,4 +1,4 @@
-"""``ortpkg pack``: a package as one file."""
+"""``ortpkg pack``: writes a package to one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command that packed or unpacked a package says of it."""
+"""Output of commands that pack or unpack a package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ortpkg.package.archive.package_archive import PackReport
 
 
 def print_packed(command: str, report: PackReport, target: Path, output: Output) -> None:
-    """Prints how much ``command`` (pack, unpack) moved, and where to."""
+    """Print how much ``command`` (pack, unpack) wrote, and where."""
     if output.is_json:
         content = {
             "path": str(report.path),

@@ -1,7 +1,8 @@
-"""The package argument of commands: a reference, which becomes a folder before the command runs.
+"""Package argument of commands: a reference, which is resolved to a folder before the command runs.
 
-A path stays what it is. A name is looked up in the store; what lies in a registry or layout is
-brought there first, and what moves is said. A command that changes its package takes folders alone.
+A path stays unchanged. A name is looked up in the store. A package in a registry or layout is
+fetched first, and what is fetched is printed. A command that changes its package accepts only
+folders.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Use(Enum):
-    """What a command does with its package."""
+    """Use that a command makes of its package."""
 
     READ = "read"
     READ_ALL = "read all"
@@ -29,11 +30,11 @@ class Use(Enum):
 
 
 class NamedPackage(type(Path())):  # type: ignore[misc]  # typer hands on paths as they are
-    """A package as it stands on the command line; as a path it is what a folder would be.
+    """Package as named on the command line; as a path it is what a folder would be.
 
     Attributes:
-        text: its reference.
-        use: what the command does with it.
+        text: Its reference.
+        use: Use that the command makes of it.
     """
 
     text: str
@@ -41,26 +42,28 @@ class NamedPackage(type(Path())):  # type: ignore[misc]  # typer hands on paths 
 
     @classmethod
     def of(cls, text: str, use: Use) -> NamedPackage:
-        """The package of that reference, which nobody has looked at yet."""
+        """Return the package of a reference, which is not checked yet."""
         named = cls(text)
         named.text, named.use = text, use
         return named
 
 
 def package_parser(use: Use) -> Callable[[str], NamedPackage]:
-    """Takes a reference, which nobody has looked at yet; shells complete paths."""
+    """Return a parser for a package reference, which is not checked yet; shells complete paths."""
 
-    def path(text: str) -> NamedPackage:  # typer shows the name as what it takes
+    def path(text: str) -> NamedPackage:  # typer shows this function's name as the expected value
         return NamedPackage.of(text, use)
 
     return path
 
 
 def resolved_packages(options: Mapping[str, Any], output: Output) -> dict[str, Any]:
-    """The options of a command, with folders in place of references.
+    """Return the options of a command, with folders instead of references.
 
-    Raises PackageReferenceError, PackageNotInstalledError, RegistryError, UsageError where the
-    command changes packages and the reference names one of the store.
+    Raises:
+        PackageReferenceError, PackageNotInstalledError, RegistryError: A reference cannot be
+        resolved.
+        UsageError: The command changes packages, and the reference names one in the store.
     """
     resolver = _Resolver(options, output)
     return {name: resolver.resolved(value) for name, value in options.items()}
@@ -72,13 +75,13 @@ class _Resolver:
         self._output = output
 
     def resolved(self, value: Any) -> Any:
-        """A value, or each of several, with a folder in place of a reference."""
+        """Return a value, or each of several, with a folder instead of a reference."""
         if isinstance(value, NamedPackage):
             return self._folder(value)
         if isinstance(value, list | tuple) and any(
-            isinstance(each, NamedPackage) for each in value
+            isinstance(item, NamedPackage) for item in value
         ):
-            return [self.resolved(each) for each in value]
+            return [self.resolved(item) for item in value]
         return value
 
     def _folder(self, named: NamedPackage) -> Path:
@@ -100,7 +103,7 @@ class _Resolver:
         if not self._is_change(named):
             return self._used(reference, named)
         if isinstance(reference, StoreReference) and not _is_installed(reference):
-            return Path(named.text)  # the command says that there is none
+            return Path(named.text)  # the command reports that there is none
         raise UsageError(
             f"{quoted(named.text)} names a package that cannot be changed: ortpkg pull"
             f" {unquoted(named.text)} -o FOLDER makes a copy that can"
@@ -110,7 +113,7 @@ class _Resolver:
         return named.use is Use.CHANGE or bool(self._options.get("in_place"))
 
     def _used(self, reference: Reference, named: NamedPackage) -> Path:
-        # Loaded late: most packages are folders.
+        # Imported late, because most packages are folders.
         from ortpkg.cli.installing import print_plan, wishes_of_command
         from ortpkg.cli.progress import copy_progress
         from ortpkg.distribution.opening_references import use_package
@@ -139,11 +142,11 @@ def _is_plain_path(text: str) -> bool:
 def _is_installed(reference: StoreReference) -> bool:
     from ortpkg.store.installed_packages import InstalledPackages  # only for names
 
-    return any(each.name == reference.name for each in InstalledPackages().packages())
+    return any(package.name == reference.name for package in InstalledPackages().packages())
 
 
 def verify_not_in_store(path: Path) -> None:
-    """UsageError for a folder in the store: a change would reach all who share its files."""
+    """Raise UsageError for a folder in the store; a change would affect all users of its files."""
     from ortpkg.host.directories import store_directory
 
     real = path.resolve()
@@ -155,9 +158,9 @@ def verify_not_in_store(path: Path) -> None:
 
 
 def _name_of_tree(root: Path) -> str:
-    """What a package's folder in the store is installed as; NAME where nothing in use has it."""
+    """Return the name under which a folder in the store is installed; NAME if it is not in use."""
     from ortpkg.store.installed_packages import InstalledPackages
 
     tree = "/".join(root.parts[-3:-1])
-    found = InstalledPackages().packages(on_damage=lambda _: None)
-    return next((each.name for each in found if each.tree == tree), "NAME")
+    packages = InstalledPackages().packages(on_damage=lambda _: None)
+    return next((generation.name for generation in packages if generation.tree == tree), "NAME")

@@ -1,4 +1,4 @@
-"""A package as JSON, which every command that shows or makes one prints."""
+"""Package as JSON, for every command that shows or makes one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 
 
 def package_json(info: PackageInfo) -> dict[str, Any]:
-    """A package as JSON; paths are relative to its root, but absolute where they lead out of it."""
+    """Return a package as JSON; paths are relative to its root, and absolute outside of it."""
     sizes = variant_sizes(info)
     return {
         "name": info.name,
@@ -59,16 +59,13 @@ def _stale_signatures(info: PackageInfo) -> list[str]:
 
 
 def license_of(info: PackageInfo) -> str | None:
-    """What the package says of its licence, in its additional metadata.
-
-    None where it says nothing.
-    """
-    found = (
+    """Return the licence in the package's additional metadata, or None."""
+    license_text = (
         info.additional_metadata.get("license")
         if isinstance(info.additional_metadata, Mapping)
         else None
     )
-    return found if isinstance(found, str) else None
+    return license_text if isinstance(license_text, str) else None
 
 
 def _variant_json(info: PackageInfo, variant: VariantInfo, size: VariantBytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``ortpkg inspect --tree``: a package as a tree, from its pipeline down to its files."""
+"""``ortpkg inspect --tree``: shows a package as a tree, from its pipeline down to its files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ortpkg.ep_names import short_ep_names
 from ortpkg.package.formats.pipeline import ComponentStep, Step, check_pipeline
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo, version_of
 
-#: Of a variant that is a set of files.
+#: Most files of a variant that is a set of files.
 _MOST_FILES = 20
 _MOST_USERS = 10
 _LONGEST_NAME = 120
 
 
 def package_tree(package: PackageInfo) -> TreeNode:
-    """The package: its pipeline, its component models in order with variants and their files.
+    """Return the package's pipeline, and its component models in order with variants and files.
 
-    What several variants use comes last, as it lies there once.
+    Files that several variants use come last, because they are stored once.
     """
     files = files_by_variant(package)
-    shared = {file: each.users for each in shared_by(files) for file in each.files}
+    shared = {file: item.users for item in shared_by(files) for file in item.files}
     version = f" {package.version}" if package.version else ""
     what = "bare model" if package.is_bare_model else f"{package.format.value} format"
     total = sum({file: size for used in files.values() for file, size in used.items()}.values())
@@ -33,7 +33,7 @@ def package_tree(package: PackageInfo) -> TreeNode:
         f"{_name(package.name)}{_name(version)}: {what}, {nbytes_text(total)} of models",
         (
             *_pipeline(package),
-            *(_component(each, package, files, shared) for each in package.components),
+            *(_component(item, package, files, shared) for item in package.components),
             *_shared(package, files, shared),
         ),
         style="bold",
@@ -43,7 +43,7 @@ def package_tree(package: PackageInfo) -> TreeNode:
 def _pipeline(package: PackageInfo) -> Iterator[TreeNode]:
     if not package.has_pipeline:
         return
-    pipeline, _ = check_pipeline(package.root, [each.name for each in package.components])
+    pipeline, _ = check_pipeline(package.root, [component.name for component in package.components])
     if pipeline is None:
         yield TreeNode("pipeline: it is not valid; ortpkg validate says why", style="red")
         return
@@ -55,8 +55,8 @@ def _pipeline(package: PackageInfo) -> Iterator[TreeNode]:
 
 def _step(step: Step) -> TreeNode:
     if isinstance(step, ComponentStep):
-        taken, made = (_listed(list(names.values())) for names in (step.inputs, step.outputs))
-        return TreeNode(f"{_name(step.component)}: {taken} to {made}")
+        inputs, outputs = (_listed(list(names.values())) for names in (step.inputs, step.outputs))
+        return TreeNode(f"{_name(step.component)}: {inputs} to {outputs}")
     until = f", until {_name(step.stop.value)} is {step.stop.equals}" if step.stop else ""
     return TreeNode(f"up to {step.times} times{until}", tuple(map(_step, step.steps)))
 
@@ -81,42 +81,46 @@ def _variant(
     shared: Mapping[Path, Sequence[VariantKey]],
 ) -> TreeNode:
     together = sum(size for file, size in used.items() if file in shared)
-    own = sum(used.values()) - together
-    sizes = f"{nbytes_text(own)} of its own, {nbytes_text(together)} shared"
-    said = [
+    own_nbytes = sum(used.values()) - together
+    sizes = f"{nbytes_text(own_nbytes)} of its own, {nbytes_text(together)} shared"
+    details = [
         *_needs(variant),
-        "not here" if variant.is_absent else sizes if together else nbytes_text(own),
-        *([] if package.is_bare_model else [f"in {_place(variant.directory, package.root)}"]),
+        "not here" if variant.is_absent else sizes if together else nbytes_text(own_nbytes),
+        *(
+            []
+            if package.is_bare_model
+            else [f"in {_relative_path(variant.directory, package.root)}"]
+        ),
     ]
     version = version_of(variant, package)
     named = f" {version}" if version and version != package.version else ""
     here = [
         TreeNode(
-            f"{_place(file, variant.directory)}  {nbytes_text(size)}"
+            f"{_relative_path(file, variant.directory)}  {nbytes_text(size)}"
             f"{', shared' if file in shared else ''}"
         )
         for file, size in sorted(used.items())
     ]
     return TreeNode(
-        f"{_name(variant.name)}{_name(named)}: {'; '.join(said)}",
+        f"{_name(variant.name)}{_name(named)}: {'; '.join(details)}",
         _bounded([*here, *_absent_files(variant, package)]),
         style="yellow" if variant.is_absent else "cyan",
     )
 
 
 def _needs(variant: VariantInfo) -> Iterator[str]:
-    """Where it runs, and in which precision, as far as the package says."""
+    """Yield where the variant runs and in which precision, as far as the package says."""
     constraints = variant.constraints
     where = _name(short_ep_names(constraints.ep or "any execution provider"))
     on = f" on {_name(constraints.device)}" if constraints.device else ""
     for_ = f" for {_name(constraints.architecture)}" if constraints.architecture else ""
     yield f"{where}{on}{for_}"
     types = variant.metadata.get("data_types") or ()
-    stated = list(types) if isinstance(types, tuple) else [types]
+    type_names = list(types) if isinstance(types, tuple) else [types]
     if quantization := variant.metadata.get("quantization"):
-        stated.append(quantization)
-    if stated:
-        yield _listed(list(map(str, stated)))
+        type_names.append(quantization)
+    if type_names:
+        yield _listed(list(map(str, type_names)))
 
 
 def _absent_files(variant: VariantInfo, package: PackageInfo) -> Iterator[TreeNode]:
@@ -136,7 +140,7 @@ def _shared(
         return
     sizes = {file: files[by[0]][file] for file, by in shared.items()}
     lines = [
-        TreeNode(f"{_place(file, package.root)}  {nbytes_text(sizes[file])}: {_users(by)}")
+        TreeNode(f"{_relative_path(file, package.root)}  {nbytes_text(sizes[file])}: {_users(by)}")
         for file, by in sorted(shared.items())
     ]
     yield TreeNode(
@@ -147,7 +151,7 @@ def _shared(
 
 
 def _bounded(files: Sequence[TreeNode]) -> tuple[TreeNode, ...]:
-    """The first of the lines of files, and how many more there are."""
+    """Return the first lines of files, and the number of further ones."""
     more = len(files) - _MOST_FILES
     return (*files[:_MOST_FILES], *([TreeNode(f"{more} more files")] if more > 0 else []))
 
@@ -160,8 +164,8 @@ def _users(users: Sequence[VariantKey]) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
-def _place(path: Path, folder: Path) -> str:
-    """Where ``path`` lies, from ``folder`` on where it lies in there."""
+def _relative_path(path: Path, folder: Path) -> str:
+    """Return a path relative to a folder if it lies inside, else the absolute path."""
     real, around = path.resolve(), folder.resolve()
     return _name(real.relative_to(around).as_posix() if real.is_relative_to(around) else str(real))
 
@@ -171,5 +175,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _name(name: str) -> str:
-    """A name of a stranger, on one line."""
+    """Return an untrusted name on one line."""
     return visible(shortened(name, _LONGEST_NAME))

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 
 
 def one_of(words: type[StrEnum]) -> dict[str, Any]:
-    """Keywords of a typer argument or option that takes one of ``words``."""
+    """Return keywords of a typer argument or option that takes one of ``words``."""
     return {
         "metavar": "|".join(words),
         "parser": _parser(words),
@@ -53,15 +53,15 @@ def _completion(words: type[StrEnum]) -> Callable[[str], list[str]]:
 
 
 class Reader(StrEnum):
-    """Who shall load what is compiled."""
+    """Program that is to load compiled contexts."""
 
     ORTPKG = "ortpkg"
     ONNXRUNTIME = "onnxruntime"
 
 
 _REFERENCES = "a folder (name.ortpackage), a name in the store, oci://host/repository:tag, ..."
-#: Of commands that change a package: a folder. Nobody asks here whether it can be read: a package
-#: that cannot be is no wrong usage.
+#: Argument of commands that change a package, a folder. It is not checked for readability here,
+#: because an unreadable package is not a usage error.
 PackageArgument = Annotated[
     Path,
     typer.Argument(
@@ -70,7 +70,7 @@ PackageArgument = Annotated[
         parser=package_parser(Use.CHANGE),
     ),
 ]
-#: Of commands that read every file of a package: all of it is fetched.
+#: Argument of commands that read every file of a package, so that all of it is fetched.
 WholePackageArgument = Annotated[
     Path,
     typer.Argument(
@@ -85,7 +85,7 @@ OptionalPackageArgument = Annotated[
     Path | None,
     typer.Argument(metavar="PKG", help=_OPTIONAL_HELP, parser=package_parser(Use.READ)),
 ]
-#: Of commands that run a package's samples where they are given nothing else.
+#: Argument of commands that run a package's samples by default.
 SampledPackageArgument = Annotated[
     Path | None,
     typer.Argument(metavar="PKG", help=_OPTIONAL_HELP, parser=package_parser(Use.RUN_SAMPLES)),
@@ -363,9 +363,10 @@ StrictOption = Annotated[
 
 
 def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
-    """Where a command that rewrites a package writes to; None: the package itself.
+    """Return where a command that rewrites a package writes to; None for the package itself.
 
-    UsageError unless one is chosen.
+    Raises:
+        UsageError: Not exactly one is chosen.
     """
     if (output_path is None) is not in_place:
         raise UsageError(
@@ -377,11 +378,15 @@ def chosen_output(output_path: Path | None, *, in_place: bool) -> Path | None:
 def parse_options(
     flag: str, assignments: Iterable[str] | None, *, separator: str = "=", form: str = "KEY=VALUE"
 ) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dictionary. UsageError for another form, or a key given twice."""
+    """Parse ``KEY=VALUE`` texts to a dictionary.
+
+    Raises:
+        UsageError: A text has another form, or a key is repeated.
+    """
     options: dict[str, str] = {}
     for assignment in assignments or ():
-        key, found, value = assignment.partition(separator)
-        if not found or not key:
+        key, equals_sign, value = assignment.partition(separator)
+        if not equals_sign or not key:
             raise UsageError(f"{flag} {quoted(assignment)}: write {form}")
         if key in options:
             raise UsageError(f"{flag}: {quoted(key)} is given twice")

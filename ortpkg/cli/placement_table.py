@@ -1,4 +1,4 @@
-"""What ran where, held against what was asked for."""
+"""Comparison of where nodes ran with what was requested."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortfall:
-    """Something that did not run where it was asked to.
+    """Something that did not run where it was requested.
 
-    ``is_fatal``: the caller wants to fail for it.
+    Attributes:
+        message: Description for the user.
+        is_fatal: True if the caller wants to fail for it.
     """
 
     message: str
@@ -23,28 +25,28 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedPlacement:
-    """What the caller asks of a placement.
+    """Placement that the caller requests.
 
     Attributes:
-        least_percent: of each component's nodes, how many must run where they were meant to; None
-            for any.
-        is_strict: fail where an EP took no node, or a CPU stood in for what was asked for.
+        least_percent: Least share of each component's nodes that must run where intended; None for
+            any.
+        is_strict: True to fail if an EP took no node, or a CPU replaced what was requested.
     """
 
     least_percent: float | None = None
     is_strict: bool = False
 
     def shortfalls(self, placements: Mapping[str, Placement]) -> list[Shortfall]:
-        """What the placements (component → placement) fall short of.
+        """Return the shortfalls of the placements by component.
 
-        An EP that took no node is never left unsaid.
+        An EP without nodes is always one.
         """
-        found: list[Shortfall] = []
+        problems: list[Shortfall] = []
         for component, placement in placements.items():
             for entry in placement.idle_eps if placement.node_count else ():
                 reason = f": {entry.reason}" if entry.reason else ""
                 message = f"{component}: {entry.ep_name} ({entry.backend}) took no node{reason}"
-                found.append(Shortfall(message=message, is_fatal=self.is_strict))
+                problems.append(Shortfall(message=message, is_fatal=self.is_strict))
             for entry in placement.entries:
                 if entry.is_fallback and entry.node_count:
                     where = (
@@ -55,18 +57,18 @@ class ExpectedPlacement:
                         f"{component}: {entry.node_count} of {placement.node_count} nodes fell back"
                         f" to {where}, in place of what was asked for"
                     )
-                    found.append(Shortfall(message=message, is_fatal=self.is_strict))
+                    problems.append(Shortfall(message=message, is_fatal=self.is_strict))
             if self.least_percent is not None and placement.offload_percent < self.least_percent:
                 message = (
                     f"{component}: {placement.offload_percent:.1f} % of the nodes run where they"
                     f" were meant to, less than the {self.least_percent:g} % of --min-offload"
                 )
-                found.append(Shortfall(message=message, is_fatal=True))
-        return found
+                problems.append(Shortfall(message=message, is_fatal=True))
+        return problems
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
-    """A placement as JSON."""
+    """Return a placement as JSON."""
     return {
         "offload_percent": placement.offload_percent,
         "entries": [

@@ -1,4 +1,4 @@
-"""``ortpkg plan``: what the engine would do with a model: partitions, order, kernels, memory.
+"""``ortpkg plan``: shows how the engine would run a model: partitions, order, kernels, memory.
 
 Nothing is run.
 """
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ortpkg.session.options import SessionOptions
     from ortpkg.session.session_plan import GraphPlan, PlannedNode, PlannedValue, SessionPlan
 
-#: Word of the option → name of the level.
+#: Name of the level for each word of the option.
 _LEVELS = {
     "none": "ORT_DISABLE_ALL",
     "basic": "ORT_ENABLE_BASIC",
@@ -105,7 +105,7 @@ def command(
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     options = _session_options(level, dimensions or [])
-    given = dict(named_size("--size", text) for text in sizes or [])
+    given_sizes = dict(named_size("--size", text) for text in sizes or [])
     options.memory_limit_nbytes = memory_limit
     options.timeout_s = DEFAULT_TIMEOUT_S if timeout is None else timeout
     _choose_policy(options, policy, costs)
@@ -117,20 +117,20 @@ def command(
     model = chosen_package(model, output)
     with (
         load_limited(timeout, memory_limit, output),
-        package_folder(model) if is_packed(model) else nullcontext(model) as place,
-        _session(place, component, variant, ep, backend, options) as session,
+        package_folder(model) if is_packed(model) else nullcontext(model) as model_root,
+        _session(model_root, component, variant, ep, backend, options) as session,
     ):
-        plan = session.get_plan(given)
+        plan = session.get_plan(given_sizes)
         texts = None if wishes is None else texts_of(session, wishes)
     _verify_dimensions("--dim", options.free_dimension_overrides, plan)
-    _verify_dimensions("--size", given, plan)
-    _verify_are_symbolic(given, options.free_dimension_overrides)
+    _verify_dimensions("--size", given_sizes, plan)
+    _verify_are_symbolic(given_sizes, options.free_dimension_overrides)
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
     if as_json:
         graphs = plan.graph.with_subgraphs()
-        found = {} if wishes is None or texts is None else {"ir": texts_json(texts, wishes)}
-        output.json("plan", {"sizes": given, **plan_json(plan, graphs), **found})
+        ir_content = {} if wishes is None or texts is None else {"ir": texts_json(texts, wishes)}
+        output.json("plan", {"sizes": given_sizes, **plan_json(plan, graphs), **ir_content})
         return ExitCode.DONE
     if wishes is not None and texts is not None:
         print_texts(texts, wishes, output)
@@ -178,9 +178,9 @@ def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> N
         options.add_session_config_entry(PARTITION_COSTS_ENTRY, costs)
 
 
-def _verify_are_symbolic(given: Iterable[str], fixed: Iterable[str]) -> None:
-    """Raises UsageError where --size names a dimension that --dim fixes."""
-    for name in given:
+def _verify_are_symbolic(sized: Iterable[str], fixed: Iterable[str]) -> None:
+    """Raise UsageError if --size names a dimension that --dim fixes."""
+    for name in sized:
         if name in set(fixed):
             raise UsageError(
                 f"--size: --dim fixes {quoted(name)}, so that it has no other size; take one of"
@@ -189,18 +189,18 @@ def _verify_are_symbolic(given: Iterable[str], fixed: Iterable[str]) -> None:
 
 
 def _verify_dimensions(option: str, names: Iterable[str], plan: SessionPlan) -> None:
-    """Raises UsageError where an option names a dimension that the model does not have."""
-    known = plan.symbolic_dimensions
+    """Raise UsageError if an option names a dimension that the model does not have."""
+    dimensions = plan.symbolic_dimensions
     for name in names:
-        if name not in known:
-            there = (
-                f"its symbolic dimensions are {', '.join(map(quoted, known))}"
-                if known
+        if name not in dimensions:
+            listing = (
+                f"its symbolic dimensions are {', '.join(map(quoted, dimensions))}"
+                if dimensions
                 else "it has none"
             )
             raise UsageError(
                 f"{option}: the model has no symbolic dimension"
-                f" {quoted(name)}{did_you_mean(name, known)}; {there}"
+                f" {quoted(name)}{did_you_mean(name, dimensions)}; {listing}"
             )
 
 
@@ -212,9 +212,9 @@ def _session(
     backend: str | None,
     options: SessionOptions,
 ) -> InferenceSession:
-    """A session on a model, or on the best variant of a package.
+    """Return a session on a model, or on the best variant of a package.
 
-    Without a wish, the embedded engine plans it.
+    By default the embedded engine plans it.
     """
     if model.is_dir():
         return _best_of_package(model, component, variant, ep, backend).create_session(
@@ -238,16 +238,16 @@ def _session(
         [name],
         backend=None if backend == "auto" else backend,
         enable_fallback=False,
-        allow_fallback=True,  # the plan says why a provider takes nothing
+        allow_fallback=True,  # the plan shows why a provider takes nothing
     )
 
 
 def _best_of_package(
     root: Path, component: str | None, variant: str | None, ep: str | None, backend: str | None
 ) -> ModelVariant:
-    """The best variant there is for what was asked.
+    """Return the best variant for the options.
 
-    Without a wish, of those that the embedded engine runs, if any.
+    By default it is one that the embedded engine runs, if there is any.
     """
     from ortpkg.api.model_package import ModelPackage  # with the engine, after the arguments
 
@@ -255,7 +255,7 @@ def _best_of_package(
     if backend is None and ep is None:
         with suppress(
             NoSuitableVariantError
-        ):  # everything is for other backends: compiled for another EP, for one
+        ):  # all variants are for other backends, e.g. compiled for another EP
             return package.best_variant(component, variant=variant, backend="embedded")
     return package.best_variant(component, variant=variant, ep=ep, backend=backend or "auto")
 
@@ -361,7 +361,7 @@ def _memory_summary(graph: GraphPlan) -> str:
 
 
 def _formula(graph: GraphPlan) -> str:
-    """The least possible peak as a formula of the symbolic dimensions."""
+    """Return the least possible peak as a formula of the symbolic dimensions."""
     formulas = graph.peak_formulas
     return f"{formulas[0]} bytes" if len(formulas) == 1 else f"max({', '.join(formulas)}) bytes"
 

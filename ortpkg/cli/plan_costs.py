@@ -1,4 +1,4 @@
-"""What ``ortpkg plan`` says of costs: copies between memories, both policies of partitioning."""
+"""Costs in ``ortpkg plan``: copies between memories, and both policies of partitioning."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def print_policies(plan: SessionPlan, output: Output) -> None:
-    """First come, first served beside cost, for each graph.
+    """Print the first-come and the cost policy side by side, for each graph.
 
-    Nothing where cost was not asked for.
+    Nothing is printed without costs.
     """
     if not plan.choices:
         return
@@ -40,7 +40,7 @@ def print_policies(plan: SessionPlan, output: Output) -> None:
 
 
 def print_memories(graph: GraphPlan, output: Output) -> None:
-    """The peak of each memory, and what is copied between them, where there are several."""
+    """Print the peak of each memory and the copies between them, if there are several."""
     if len(graph.peaks) > 1:
         peaks = ", ".join(f"{name} {nbytes_text(peak)}" for name, peak in graph.peaks.items())
         output.line(f"peak by memory: {peaks}", hang="  ")
@@ -49,7 +49,7 @@ def print_memories(graph: GraphPlan, output: Output) -> None:
 
 
 def copies_json(graph: GraphPlan) -> list[dict[str, Any]]:
-    """The copies of one graph, in order."""
+    """Return the copies of one graph, in order, as JSON."""
     return [
         {
             "step": copy.step,
@@ -64,7 +64,7 @@ def copies_json(graph: GraphPlan) -> list[dict[str, Any]]:
 
 
 def policies_json(plan: SessionPlan) -> list[dict[str, Any]]:
-    """What both policies give, per graph."""
+    """Return the results of both policies for each graph as JSON."""
     return [
         {
             "graph": choice.graph_path,
@@ -92,14 +92,14 @@ def _weighed_row(weighed: WeighedPlacement) -> tuple[str, str, str, str]:
 
 def _verdict(choice: PartitionChoice) -> str:
     where = f"graph {choice.graph_path}" if choice.graph_path else "main graph"
-    known = (
+    certainty = (
         "nothing is cheaper"
         if choice.is_exact
         else "the cheapest that was found; not all could be tried"
     )
     sources = ", ".join(f"{provider} {source}" for provider, source in choice.sources.items())
     outcome = "another partition than" if choice.differs else "the same as"
-    return f"{where}: cost gives {outcome} first come; {known}; costs: {sources}"
+    return f"{where}: cost gives {outcome} first come; {certainty}; costs: {sources}"
 
 
 def _weighed_json(weighed: WeighedPlacement) -> dict[str, Any]:
@@ -113,19 +113,19 @@ def _weighed_json(weighed: WeighedPlacement) -> dict[str, Any]:
 
 
 def _copies_summary(graph: GraphPlan) -> str:
-    """What crosses between memories in one run of a graph (one iteration, of a loop's body)."""
+    """Return a summary of the copies in one run of a graph (one iteration of a loop's body)."""
     counts = Counter((copy.source, copy.target) for copy in graph.copies)
     ways = ", ".join(
         f"{count} from {source} to {target}" for (source, target), count in counts.items()
     )
-    known = [copy for copy in graph.copies if copy.nbytes is not None]
+    sized_copies = [copy for copy in graph.copies if copy.nbytes is not None]
     text = f"copies between memories: {len(graph.copies)} ({ways})"
-    if known:
-        spent = sum(copy.duration_s or 0.0 for copy in known)
+    if sized_copies:
+        spent = sum(copy.duration_s or 0.0 for copy in sized_copies)
         text += (
-            f", {nbytes_text(sum(copy.nbytes or 0 for copy in known))}, about"
+            f", {nbytes_text(sum(copy.nbytes or 0 for copy in sized_copies))}, about"
             f" {duration_text(spent)}"
         )
-    if len(known) < len(graph.copies):
-        text += f"; {len(graph.copies) - len(known)} of a size that is known only in a run"
+    if len(sized_copies) < len(graph.copies):
+        text += f"; {len(graph.copies) - len(sized_copies)} of a size that is known only in a run"
     return text

@@ -1,4 +1,4 @@
-"""What ``ortpkg plan --json`` prints."""
+"""Output of ``ortpkg plan --json``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plan_json(plan: SessionPlan, graphs: Iterable[GraphPlan]) -> dict[str, Any]:
-    """The object without its sizes; ``graphs``: the plan's, sub-graphs among them."""
+    """Return the plan as JSON, without its sizes; ``graphs`` are all of its graphs."""
     return {
         "providers": list(plan.providers),
         "partitions": [

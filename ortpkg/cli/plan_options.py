@@ -1,4 +1,4 @@
-"""The options of ``ortpkg plan`` that are its own."""
+"""Options that only ``ortpkg plan`` has."""
 
 from __future__ import annotations
 

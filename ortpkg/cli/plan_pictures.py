@@ -1,4 +1,4 @@
-"""What ``ortpkg plan`` draws with characters: who runs each step, and how many bytes are in use."""
+"""Character pictures of ``ortpkg plan``: who runs each step, and how many bytes are in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortpkg.ep_names import short_ep_names
 if TYPE_CHECKING:
     from ortpkg.session.session_plan import GraphPlan
 
-#: Of the cells of execution providers, in order of first use.
+#: Styles of the cells of execution providers, in order of first use.
 _STYLES = (
     "black on cyan",
     "black on yellow",
@@ -27,7 +27,7 @@ _LONGEST_NAME = 40
 
 
 def print_partition_map(graph: GraphPlan, output: Output) -> None:
-    """A letter for each step of ``graph`` that says which execution provider runs it."""
+    """Print a letter for each step of ``graph`` that tells which execution provider runs it."""
     counts = Counter(node.provider for node in graph.nodes)
     if not counts:
         return
@@ -54,7 +54,7 @@ def print_partition_map(graph: GraphPlan, output: Output) -> None:
 
 
 def print_memory_chart(graph: GraphPlan, output: Output) -> None:
-    """The bytes in use at each step as columns, above each other with the map of steps."""
+    """Print the bytes in use at each step as columns, aligned with the map of steps."""
     from ortpkg.session.memory_profile import bytes_in_use, laid_out_values  # with the engine
 
     values = laid_out_values(graph)
@@ -70,12 +70,15 @@ def print_memory_chart(graph: GraphPlan, output: Output) -> None:
         before, marked, after = line[:start], line[start : start + width], line[start + width :]
         output.spans([(before, "cyan"), (marked, "red"), (after.rstrip(), "cyan")])
     operator = shortened(graph.nodes[step].op_type, _LONGEST_NAME)
-    said = f"most in use at step {step} ({operator}): {nbytes_text(most)}"
-    _print_mark(start, said, output)
+    label = f"most in use at step {step} ({operator}): {nbytes_text(most)}"
+    _print_mark(start, label, output)
 
 
 def _print_mark(column: int, words: str, output: Output) -> None:
-    """``words`` under a column of the line before: to its right, to its left, or on a line more."""
+    """Print ``words`` under a column of the line before.
+
+    They are right of it, left of it, or one line lower.
+    """
     mark = "↑" if output.room.is_unicode else "^"
     if column + len(words) + 2 <= output.room.columns:
         lines = [f"{' ' * column}{mark} {words}"]

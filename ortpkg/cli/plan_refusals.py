@@ -1,4 +1,4 @@
-"""What ``ortpkg plan`` says of nodes that providers left to those after them."""
+"""Output of ``ortpkg plan`` about nodes that providers left to later ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def print_refusals(
     partitions: Sequence[Partition], output: Output, *, shows_nodes: bool = False
 ) -> None:
-    """The reasons, with how many nodes each is for; or every node with its reason.
+    """Print the reasons with their number of nodes, or every node with its reason.
 
-    Prints nothing where no provider says why it left a node.
+    Nothing is printed if no provider states a reason.
     """
     from ortpkg.engine.node_refusals import refusal_groups, refused_nodes  # with the engine
 
@@ -28,7 +28,7 @@ def print_refusals(
     left_by = Column("left by", short=short_ep_names)
     why = Column("why", wraps=24)
     rows: list[tuple[object, ...]] = [
-        (each.provider, each.node_count, each.operators_text, each.reason) for each in groups
+        (item.provider, item.node_count, item.operators_text, item.reason) for item in groups
     ]
     output.table(
         [left_by, Column("nodes", is_numeric=True), Column("operators", wraps=16), why],
@@ -37,8 +37,8 @@ def print_refusals(
     )
     if shows_nodes:
         rows = [
-            (each.name, each.op_type, each.graph_path or "main graph", each.provider, each.reason)
-            for each in refused_nodes(partitions)
+            (item.name, item.op_type, item.graph_path or "main graph", item.provider, item.reason)
+            for item in refused_nodes(partitions)
         ]
         columns = [Column("node"), Column("operator"), Column("graph", drops=1), left_by, why]
         output.table(columns, rows, title="Nodes that were left to others")

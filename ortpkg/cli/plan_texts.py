@@ -1,4 +1,4 @@
-"""``ortpkg plan --ir``: what compiled partitions became, stage by stage."""
+"""``ortpkg plan --ir``: shows the stages of compiled partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
 
-#: Lines of each stage that are shown where nobody says how many.
+#: Default of the lines that are shown of each stage.
 DEFAULT_LINES = 200
 _HEADINGS = {
     Stage.TENSOR: "tensor IR, as nodes are lowered",
@@ -34,7 +34,7 @@ _HEADINGS = {
 
 
 class TextWishes(NamedTuple):
-    """What of the stages is to be shown: which, of which kernel, and how many lines of each."""
+    """Options of the texts to show: stages, kernel, and lines of each stage."""
 
     stages: tuple[Stage, ...]
     kernel: str | None
@@ -44,9 +44,10 @@ class TextWishes(NamedTuple):
 def text_wishes(
     *, is_wished: bool, stages: Sequence[str], kernel: str | None, most_lines: int
 ) -> TextWishes | None:
-    """What the options ask for; None where they ask for no texts.
+    """Return what the options request, or None if they request no texts.
 
-    UsageError for a stage that there is not.
+    Raises:
+        UsageError: There is no such stage.
     """
     if not (is_wished or stages or kernel):
         return None
@@ -62,17 +63,18 @@ def text_wishes(
 
 
 def keep_texts(options: SessionOptions) -> None:
-    """Has a session keep what it takes to tell what its partitions became."""
+    """Make a session keep what is needed to show its compiled partitions."""
     options.add_session_config_entry(KEEP_TEXT_ENTRY, "1")
 
 
 def texts_of(session: InferenceSession, wishes: TextWishes) -> Mapping[str, StageTexts]:
-    """The texts by fused node.
+    """Return the texts by fused node.
 
-    UsageError where no partition has any, or none has the kernel.
+    Raises:
+        UsageError: No partition has any, or none has the kernel.
     """
-    found = session.get_compiled_texts(wishes.stages, wishes.kernel)
-    if not found:
+    texts_by_node = session.get_compiled_texts(wishes.stages, wishes.kernel)
+    if not texts_by_node:
         from ortpkg.engine.node_refusals import refusal_summary  # with the engine
 
         why = refusal_summary(session.get_plan().partitions)
@@ -80,19 +82,19 @@ def texts_of(session: InferenceSession, wishes: TextWishes) -> Mapping[str, Stag
         raise UsageError(f"--ir: no partition was compiled to machine code here; {why or hint}")
     stages = [stage for stage in KERNEL_STAGES if stage in wishes.stages]
     if wishes.kernel is not None and not any(
-        texts.get(stage) for texts in found.values() for stage in stages
+        texts.get(stage) for texts in texts_by_node.values() for stage in stages
     ):
-        known = session.get_compiled_texts((Stage.KERNELS,))
-        names = [name for texts in known.values() for name in texts.get(Stage.KERNELS, ())]
+        kernel_texts = session.get_compiled_texts((Stage.KERNELS,))
+        names = [name for texts in kernel_texts.values() for name in texts.get(Stage.KERNELS, ())]
         raise UsageError(
             f"--kernel: there is no kernel {quoted(wishes.kernel)}"
             f"{did_you_mean(wishes.kernel, names)}; the steps (--stage steps) name them"
         )
-    return found
+    return texts_by_node
 
 
 def print_texts(texts: Mapping[str, StageTexts], wishes: TextWishes, output: Output) -> None:
-    """Prints each stage's texts, as many lines of it as are wished, and says what is left out."""
+    """Print each stage's texts up to the limit of lines, and how much is left out."""
     for fused_node, stages in texts.items():
         for stage, by_name in stages.items():
             output.line(f"{fused_node}: {_HEADINGS[stage]}", style="bold")
@@ -109,7 +111,7 @@ def print_texts(texts: Mapping[str, StageTexts], wishes: TextWishes, output: Out
 
 
 def texts_json(texts: Mapping[str, StageTexts], wishes: TextWishes) -> list[dict[str, Any]]:
-    """The same as JSON values."""
+    """Return the texts as JSON."""
     return [
         {
             "fused_node": fused_node,
@@ -125,7 +127,7 @@ def texts_json(texts: Mapping[str, StageTexts], wishes: TextWishes) -> list[dict
 
 
 def _shown(by_name: Mapping[str, str], most_lines: int) -> Iterator[tuple[str, str, int]]:
-    """Each name with the lines of its text that are shown, and how many are not."""
+    """Yield each name with the shown lines of its text, and the number of further lines."""
     room = most_lines
     for name, text in by_name.items():
         lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""A progress bar for long copies, on a terminal only."""
+"""Progress bar for long copies, on terminals only."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 
-#: Copies smaller than this are over before anyone could read a bar.
+#: Smaller copies are finished before anyone could read a bar.
 _LEAST_SHOWN_NBYTES = 32 << 20
 
 
 @contextmanager
 def copy_progress() -> Iterator[Progress | None]:
-    """Yields a callback (file, bytes done, bytes in all) that draws a bar on standard error.
+    """Yield a callback (file, bytes done, bytes in all) that draws a bar on standard error.
 
-    Yields None where standard error is no terminal, with --quiet, or under CI: programs and logs do
-    not want bars.
+    It yields None if standard error is not a terminal, with --quiet, or under CI, because programs
+    and logs do not want bars.
     """
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield None
@@ -38,9 +38,9 @@ def copy_progress() -> Iterator[Progress | None]:
 
 
 class _CopyBars:
-    """A bar for each file while any is copied; between copies nothing is drawn.
+    """Bar for each file while files are copied; nothing is drawn between copies.
 
-    So what a command prints meets no bar, and standard output is never written by what draws.
+    So a command's output does not meet a bar, and standard output is never touched.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _CopyBars:
         self._tasks: dict[str, TaskID] = {}
 
     def advance(self, file: str, done: int, total: int) -> None:
-        """Draws that so many bytes of ``file`` are done."""
+        """Draw that ``done`` bytes of ``file`` are copied."""
         if total < _LEAST_SHOWN_NBYTES:
             return
         if self._bars is None:
@@ -61,7 +61,7 @@ class _CopyBars:
             self.end()
 
     def end(self) -> None:
-        """Takes away what was drawn."""
+        """Remove what was drawn."""
         if self._bars is not None:
             self._bars.stop()
         self._bars = None
@@ -93,7 +93,7 @@ def _copy_bars() -> Bars:
 
 @contextmanager
 def elapsed(what: str) -> Iterator[None]:
-    """Shows ``what`` and its time so far, on a terminal only, as :func:`copy_progress`."""
+    """Show ``what`` and the time so far, on terminals only, like :func:`copy_progress`."""
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield
         return

@@ -1,4 +1,4 @@
-"""``ortpkg pull``: what a machine needs of a package, as a folder."""
+"""``ortpkg pull``: copies what a machine needs of a package to a folder."""
 
 from __future__ import annotations
 

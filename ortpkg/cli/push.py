@@ -1,4 +1,4 @@
-"""``ortpkg push``: a package into a registry."""
+"""``ortpkg push``: publishes a package in a registry."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Numbers, sizes and durations on the command line: one wording for all options that take one.
+"""Parsers of numbers, sizes and durations on the command line, with the same messages everywhere.
 
-typer's own words for a wrong number are those of the library that it reads it by, which differs
-between its releases.
+typer's own message for a wrong number is that of the library it uses, which differs between
+releases.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ortpkg.quantities import parse_duration_s, parse_nbytes
 
 _Number = TypeVar("_Number", int, float)
 
-#: A size of more digits is none that a machine could have.
+#: Most digits of a size; no machine has larger ones.
 _MOST_DIGITS = 18
 
 
 def duration_argument(text: str | float) -> float:
-    """Seconds, from "5ms", "1.5s", "10min" or a plain number of seconds; more than 0."""
+    """Parse a positive duration: "5ms", "1.5s", "10min" or a plain number of seconds."""
     try:
         duration_s = parse_duration_s(text, "it")
     except UsageError:
@@ -36,7 +36,7 @@ def duration_argument(text: str | float) -> float:
 
 
 def nbytes_argument(text: str | int) -> int:
-    """Bytes, from "500MB", "64kB", "1.5GiB" or a plain number of bytes; more than 0."""
+    """Parse a positive size: "500MB", "64kB", "1.5GiB" or a plain number of bytes."""
     try:
         nbytes = parse_nbytes(text, "it")
     except UsageError:
@@ -50,7 +50,7 @@ def nbytes_argument(text: str | int) -> int:
 
 
 def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Reads a whole number from ``least`` to ``most``, for an option."""
+    """Return a parser for an integer from ``least`` to ``most``."""
 
     def read(text: str | int) -> int:
         digits = str(text).strip().removeprefix("-")
@@ -61,7 +61,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def number(least: float | None = None, most: float | None = None) -> Callable[[str], float]:
-    """Reads a finite number from ``least`` to ``most``, for an option."""
+    """Return a parser for a finite number from ``least`` to ``most``."""
 
     def read(text: str | float) -> float:
         try:
@@ -76,7 +76,10 @@ def number(least: float | None = None, most: float | None = None) -> Callable[[s
 def _within(
     value: _Number | None, least: _Number | None, most: _Number | None, text: object, noun: str
 ) -> _Number:
-    """``value`` if there is one, in that range; BadParameter, which cites ``text``, if not."""
+    """Return ``value`` if it is in the range.
+
+    Otherwise raise BadParameter, which quotes ``text``.
+    """
     is_low = value is not None and least is not None and value < least
     is_high = value is not None and most is not None and value > most
     if value is None or is_low or is_high:
@@ -88,7 +91,11 @@ def _within(
 
 
 def named_size(option: str, text: str) -> tuple[str, int]:
-    """``NAME=SIZE`` of a dimension. UsageError, which says ``option``, for another form."""
+    """Parse ``NAME=SIZE`` of a dimension.
+
+    Raises:
+        UsageError: The text has another form; the message has ``option``.
+    """
     name, _, size = text.partition("=")
     if not name or not (size.isascii() and size.isdigit()) or len(size) > _MOST_DIGITS:
         raise UsageError(f"{option} takes NAME=SIZE, such as batch=8, not {quoted(text)}")

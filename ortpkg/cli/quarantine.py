@@ -1,4 +1,4 @@
-"""``ortpkg quarantine``: what crashed, hung, failed or was wrong here, and may not run."""
+"""``ortpkg quarantine``: shows and lifts the quarantine of variants that failed here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 
 class Action(StrEnum):
-    """What to do."""
+    """Action of the command."""
 
     LIST = "list"
     CLEAR = "clear"
@@ -101,7 +101,7 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
 
 
 def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedFiles:
-    """What clearing would do to files; their names tell nothing, so entries come first."""
+    """Print the entries that would be lifted, and return the changes of files."""
     from ortpkg.measuring.record_store import clearing_of_quarantine
 
     for package, entry in _entries(info, output):
@@ -120,12 +120,12 @@ def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, Qu
 
     for stored in stored_records() if info is None else records_of(info):
         if stored.problem:
-            known = (
+            consequence = (
                 "nothing of it is known"
                 if stored.record is None
                 else "what is in quarantine was recovered"
             )
-            output.warning(f"{stored.path} is damaged: {stored.problem}; {known}")
+            output.warning(f"{stored.path} is damaged: {stored.problem}; {consequence}")
         if stored.record is None:
             continue
         for entry in stored.record.quarantined:

@@ -1,4 +1,4 @@
-"""``ortpkg remove-variant``: takes a variant and its files out of a package."""
+"""``ortpkg remove-variant``: removes a variant and its files from a package."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""All that the command line prints: tables and lines for people, JSON, errors for both.
+"""All output of the command line: tables and lines for people, JSON, and errors for both.
 
-Data goes to standard output, everything else to standard error. No colour when piped, with
---no-color, under NO_COLOR or on a dumb terminal. --quiet leaves out what is neither data nor an
-error. Texts that come from a package are printed as plain text with control characters escaped, so
-that no name can steer the terminal.
+Data goes to standard output, everything else to standard error. There is no colour when piped, with
+--no-color, under NO_COLOR or on a dumb terminal. --quiet leaves out everything but data and errors.
+Texts of packages are printed with control characters escaped, so that no name can control the
+terminal.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ortpkg.cli.table_layout import Column
 
 JSON_SCHEMA_VERSION = "1.0"
-#: What pictures take where nothing says how wide a line may be.
+#: Width of pictures if the width of a line is unknown.
 _PLAIN_COLUMNS = 80
 
 
@@ -45,12 +45,12 @@ class OutputError(UsageError):
 
     @classmethod
     def of(cls, error: OSError) -> OutputError:
-        """The error for what the system says of standard output."""
+        """Return the error for a system error of standard output."""
         return cls(f"cannot write to standard output: {unquoted(error.strerror or error)}")
 
 
 class _Settings:
-    """Of this process: what stands on its command line."""
+    """Settings of this process, from its command line."""
 
     is_quiet: bool = False
     is_colorless: bool = False
@@ -60,26 +60,23 @@ _SETTINGS = _Settings()
 
 
 def configure(*, is_quiet: bool = False, is_colorless: bool = False) -> None:
-    """Turns on what the command line asks for.
-
-    What one place turned on, another does not turn off.
-    """
+    """Enable the options of the command line; options stay enabled when called again."""
     _SETTINGS.is_quiet |= is_quiet
     _SETTINGS.is_colorless |= is_colorless
 
 
 def reset() -> None:
-    """Forgets what earlier command lines of this process asked for."""
+    """Reset the options of earlier command lines of this process."""
     _SETTINGS.is_quiet = _SETTINGS.is_colorless = False
 
 
 def is_quiet() -> bool:
-    """Whether ``--quiet`` was given: then nothing is printed but data and errors."""
+    """Return True if ``--quiet`` was given, so that only data and errors are printed."""
     return _SETTINGS.is_quiet
 
 
 def is_coloured(stream: IO[str]) -> bool:
-    """Whether it is a terminal that wants colours: not dumb, and no NO_COLOR (no-color.org)."""
+    """Return True for a terminal with colours: not dumb, and without NO_COLOR (no-color.org)."""
     refuses = (
         _SETTINGS.is_colorless or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     )
@@ -87,9 +84,12 @@ def is_coloured(stream: IO[str]) -> bool:
 
 
 def plain(text: object) -> str:
-    """``text`` with control, format and unassigned characters escaped, safe for a terminal."""
+    """Return ``text`` with escapes for what is unsafe on a terminal.
+
+    These are control, format and unassigned characters.
+    """
     text = str(text)
-    if text.isascii() and text.isprintable():  # almost every cell of a long table
+    if text.isascii() and text.isprintable():  # shortcut for almost every cell of a long table
         return text
     return "".join(
         character if _is_harmless(character) else _escaped(character) for character in text
@@ -112,7 +112,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-#: Characters that JSON leaves as they are and that can steer a terminal: C1 controls, directions,
+#: Characters that JSON does not escape and that can control a terminal: C1 controls, directions,
 #: line separators.
 _HARMFUL = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
@@ -124,7 +124,7 @@ def _json_escape(match: re.Match[str]) -> str:
 
 
 class PictureRoom(NamedTuple):
-    """How many characters a line has, and which: of Unicode, and whether anybody sees colours."""
+    """Room for pictures: characters of a line, Unicode support, and whether there is a terminal."""
 
     columns: int
     is_unicode: bool
@@ -132,25 +132,25 @@ class PictureRoom(NamedTuple):
 
 
 class Output:
-    """Where one command prints. ``is_json``: the caller asked for ``--json``."""
+    """Output of one command; with ``is_json`` the caller asked for ``--json``."""
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
 
     def json(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Prints one JSON object with its schema version and kind first."""
+        """Print one JSON object with its schema version and kind first."""
         self.document({"schema_version": JSON_SCHEMA_VERSION, "kind": kind, **content})
 
     def document(self, content: Mapping[str, Any]) -> None:
-        """Prints one JSON object as it is, in a format that is not ours."""
+        """Print one JSON object unchanged, in a foreign format."""
         text = json.dumps(content, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
         _write(_HARMFUL.sub(_json_escape, text) + "\n")
 
     def line(self, text: object = "", *, style: str = "", hang: str | None = None) -> None:
-        """Prints one line of data.
+        """Print one line of data.
 
-        ``hang``: it is running text, which a terminal that is too narrow gets on several lines,
-        broken between words; this stands before each further one.
+        With ``hang`` it is running text, which a narrow terminal gets on several lines, broken
+        between words; ``hang`` begins each further line.
         """
         _write(
             _styled(
@@ -159,12 +159,12 @@ class Output:
         )
 
     def spans(self, spans: Sequence[tuple[str, str]]) -> None:
-        """Prints one line of data from (text, style) of its parts, which is never broken."""
+        """Print one line of data from (text, style) of its parts, which is never broken."""
         _write(_styled_spans(sys.stdout, spans))
 
     @property
     def room(self) -> PictureRoom:
-        """What a picture made of characters has: a terminal's lines, or plain ones of 80."""
+        """Room for a picture of characters: a terminal's lines, or plain ones of 80."""
         is_terminal = sys.stdout.isatty()
         return PictureRoom(
             columns=_terminal_columns() if is_terminal else _PLAIN_COLUMNS,
@@ -173,9 +173,9 @@ class Output:
         )
 
     def tree(self, lines: Sequence[tuple[str, str, str]], *, short: Callable[[str], str]) -> None:
-        """Prints (text, style, hang) as :meth:`line` does.
+        """Print (text, style, hang) of lines like :meth:`line`.
 
-        All in their short form where one is too wide.
+        If one is too wide, all are printed in their short form.
         """
         is_narrow = sys.stdout.isatty() and any(
             display_width(plain(text)) > _terminal_columns() for text, *_ in lines
@@ -184,14 +184,14 @@ class Output:
             self.line(short(text) if is_narrow else text, style=style, hang=hang)
 
     def note(self, text: object, *, style: str = "", is_urgent: bool = False) -> None:
-        """Prints one line that is not data (progress, warnings, what was done) on standard error.
+        """Print one line that is not data (progress, warnings, results) on standard error.
 
-        ``is_urgent``: it is printed under --quiet, too.
+        With ``is_urgent`` it is printed under --quiet, too.
         """
         if is_urgent or not _SETTINGS.is_quiet:
             with suppress(
                 OSError, ValueError
-            ):  # nobody listens there; the data, or the exit code, still counts
+            ):  # nobody reads it; the data or the exit code still counts
                 message = redacted(str(text))
                 sys.stderr.write(
                     _styled(sys.stderr, _wrapped_for(sys.stderr, message, "  "), style)
@@ -199,17 +199,18 @@ class Output:
                 sys.stderr.flush()
 
     def warning(self, text: object) -> None:
-        """Prints a warning on standard error; not where ``--quiet`` was given."""
+        """Print a warning on standard error, unless ``--quiet`` was given."""
         self.note(f"warning: {text}", style="yellow")
 
     def table(
         self, columns: Sequence[Column], rows: Iterable[Sequence[object]], *, title: str = ""
     ) -> None:
-        """Prints a table; cells are plain text.
+        """Print a table; cells are plain text.
 
-        On a terminal it is laid out for its width, and says what is left out.
+        On a terminal it is laid out for its width, with a note on what is left out.
 
-        Raises BrokenPipeError and OutputError as :meth:`line` does.
+        Raises:
+            BrokenPipeError, OutputError: Standard output cannot be written.
         """
         from ortpkg.cli.table_layout import lay_out  # most commands print no table
 
@@ -232,13 +233,13 @@ class Output:
 
 
 def _cell_text(column: Column, cell: object) -> str:
-    """A cell as plain text; only running text may have lines of its own."""
+    """Return a cell as plain text; only running text may contain line breaks."""
     text = plain(cell)
     return text if column.wraps else text.replace("\n", "\\n")
 
 
 def _wrapped_for(stream: IO[str], text: object, hang: str) -> str:
-    """``text``, broken between words where ``stream`` is a terminal that is too narrow for it."""
+    """Return ``text``, broken between words if ``stream`` is a terminal that is too narrow."""
     return (
         "\n".join(wrapped(plain(text), _terminal_columns(), hang=hang))
         if stream.isatty()
@@ -247,7 +248,7 @@ def _wrapped_for(stream: IO[str], text: object, hang: str) -> str:
 
 
 def _terminal_columns() -> int:
-    """As many as the terminal has, or COLUMNS says; not so few that nothing could be shown."""
+    """Return the columns of the terminal or COLUMNS, at least 20."""
     return max(20, shutil.get_terminal_size().columns)
 
 
@@ -256,9 +257,11 @@ def _is_unicode(stream: IO[str]) -> bool:
 
 
 def _write(text: str) -> None:
-    """Writes data.
+    """Write data.
 
-    BrokenPipeError where the reader has gone, OutputError where it cannot be written.
+    Raises:
+        BrokenPipeError: The reader has gone.
+        OutputError: Standard output cannot be written.
     """
     try:
         sys.stdout.write(redacted(text))
@@ -269,22 +272,19 @@ def _write(text: str) -> None:
 
 
 def _styled(stream: IO[str], text: object, style: str) -> str:
-    """One line, in colour where ``stream`` shows colours.
-
-    Either way a text that steers no terminal.
-    """
+    """Return one line that is safe for terminals, in colour if ``stream`` shows colours."""
     return _styled_spans(stream, [(str(text), style)])
 
 
 def _styled_spans(stream: IO[str], spans: Sequence[tuple[str, str]]) -> str:
-    """The same of parts that have a style each."""
+    """Return one line of parts with a style each; see :func:`_styled`."""
     safe = [(plain(text), style) for text, style in spans]
     if not any(style for _, style in safe) or not is_coloured(stream):
         return "".join(text for text, _ in safe) + "\n"
     from rich.console import Console  # only for colour: 30 ms
     from rich.text import Text
 
-    # What it prints is captured; rich would flush the stream itself, and fail where it is full.
+    # The output is captured, because rich would flush the stream and fail if it is full.
     console = Console(
         file=io.StringIO(), force_terminal=True, color_system="auto", markup=False, highlight=False
     )
@@ -294,7 +294,7 @@ def _styled_spans(stream: IO[str], spans: Sequence[tuple[str, str]]) -> str:
 
 
 def finding_json(finding: Finding) -> dict[str, str]:
-    """A finding as ``--json`` prints it; the keys are the attributes of :class:`Finding`."""
+    """Return a finding for ``--json``; the keys are the attributes of :class:`Finding`."""
     return {
         "rule": finding.rule,
         "severity": finding.severity.value,
@@ -307,7 +307,7 @@ def finding_json(finding: Finding) -> dict[str, str]:
 
 
 def print_error(error: OrtpkgError, output: Output) -> None:
-    """Says what went wrong: on standard error, or (``--json``) as an object on standard output."""
+    """Print an error on standard error, with ``--json`` also as an object on standard output."""
     if output.is_json:
         findings = error.findings if isinstance(error, PackageFormatError) else ()
         content: dict[str, Any] = {
@@ -319,20 +319,20 @@ def print_error(error: OrtpkgError, output: Output) -> None:
                 "findings": [finding_json(finding) for finding in findings],
             }
         }
-        with suppress(OutputError):  # standard error says it
+        with suppress(OutputError):  # standard error has the message
             output.json("error", content)
     output.note(f"error: {error}", style="bold red", is_urgent=True)
 
 
 def print_findings(findings: Sequence[Finding], output: Output) -> None:
-    """Prints findings as lines, errors first within a document's order."""
+    """Print findings as lines, errors first within a document's order."""
     for finding in findings:
         style = "red" if finding.severity is Severity.ERROR else "yellow"
         where = f"{finding.document}#{finding.pointer}" if finding.pointer else finding.document
         target = f" for {finding.target}" if finding.target else ""
-        place = f"{where}: " if where else ""  # a bare model has no document
+        prefix = f"{where}: " if where else ""  # a bare model has no document
         output.line(
-            f"{finding.rule} {finding.severity.value}{target}: {place}{finding.message}",
+            f"{finding.rule} {finding.severity.value}{target}: {prefix}{finding.message}",
             style=style,
             hang="    ",
         )

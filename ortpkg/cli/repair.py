@@ -1,4 +1,4 @@
-"""``ortpkg repair``: installed packages whose files were damaged, fetched again."""
+"""``ortpkg repair``: fetches damaged files of installed packages again."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def command(
     if as_json:
         content = [
             {
-                "name": each.generation.name,
-                "generation": each.generation.number,
-                "damaged": list(each.damaged),
-                "fetched_nbytes": each.moved_nbytes,
+                "name": item.generation.name,
+                "generation": item.generation.number,
+                "damaged": list(item.damaged),
+                "fetched_nbytes": item.moved_nbytes,
             }
-            for each in repairs
+            for item in repairs
         ]
-        errors = [{"name": each.name, "error": str(why)} for each, why in failed]
+        errors = [{"name": item.name, "error": str(why)} for item, why in failed]
         output.json("repair", {"packages": content, "failed": errors})
-    for each, why in failed:
-        output.note(f"error: {each.name}: {why}", style="red", is_urgent=True)
+    for item, why in failed:
+        output.note(f"error: {item.name}: {why}", style="red", is_urgent=True)
     return int(failed[0][1].exit_code) if failed else ExitCode.DONE
 
 

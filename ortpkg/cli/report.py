@@ -1,4 +1,4 @@
-"""``ortpkg report``: one HTML page with all that is known of a package."""
+"""``ortpkg report``: writes one HTML page with everything known of a package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ortpkg rollback``: an older installation of a package, in use again."""
+"""``ortpkg rollback``: puts an older installation of a package in use again."""
 
 from __future__ import annotations
 

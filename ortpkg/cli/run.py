@@ -107,14 +107,16 @@ def command(
     --min-offload or --strict is not met.
     """
     run_options = _run_options(timeout, memory_limit)
-    given = GivenInputs(
+    given_inputs = GivenInputs(
         inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
     )
-    shown = Output(is_json=as_json)
+    console_output = Output(is_json=as_json)
     if output is not None:
         verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
-        verify_reads_no(output, "--output", (Path(text.rpartition("=")[2]) for text in given.files))
-    root = chosen_package(package, shown)
+        verify_reads_no(
+            output, "--output", (Path(text.rpartition("=")[2]) for text in given_inputs.files)
+        )
+    root = chosen_package(package, console_output)
     wishes = SelectionWishes(
         variant=variant,
         device=device,
@@ -137,19 +139,19 @@ def command(
     expected = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     with (
         policy_in_use(_readable(trust_policy)),
-        guarded(run_options, shown),
+        guarded(run_options, console_output),
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):
         model_package = ModelPackage.of(info, trust=trust)
-        tries = canary and _canary(shown, run_options, verify=verify)
-        runner = _Runner(model_package, shown, expected, component, wishes, tries, create)
-        if given:
-            return runner.run_inputs(given, output, run_options)
+        tries = canary and _canary(console_output, run_options, verify=verify)
+        runner = _Runner(model_package, console_output, expected, component, wishes, tries, create)
+        if given_inputs:
+            return runner.run_inputs(given_inputs, output, run_options)
         return runner.run_samples(output, run_options, verify=verify)
 
 
 def _readable(trust_policy: Path | None) -> Path | None:
-    """The policy that was named: it has to be one, whether or not anything asks it."""
+    """Return the named policy after checking that it can be read, even if nothing will use it."""
     if trust_policy is not None:
         from ortpkg.trust.trust_policy_file import read_policy  # only where one is named
 
@@ -169,10 +171,10 @@ def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> Ru
 
 
 def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes:
-    """A try in a child process within the limits of a run.
+    """Return the options of a trial in a child process, within the limits of a run.
 
-    What failed is a warning of the selection; that something else is tried, which may take minutes,
-    is told at once.
+    A failure becomes a warning of the selection. That another variant is tried, which may take
+    minutes, is reported at once.
     """
     from ortpkg.measuring.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
 
@@ -186,7 +188,7 @@ def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes
 
 
 class _Runner:
-    """One ``ortpkg run``: a session, what it runs on, and how that is shown."""
+    """One ``ortpkg run``: the session, its variants, and how results are shown."""
 
     def __init__(
         self,
@@ -198,7 +200,7 @@ class _Runner:
         canary: CanaryWishes | bool,
         create: Callable[[ModelVariant], InferenceSession],
     ) -> None:
-        """Chooses the variants as the API does, and has ``create`` make their sessions."""
+        """Select variants like the API, and create their sessions with ``create``."""
         self.package, self.output, self.expected_placement = package, output, expected
         start = time.perf_counter()
         chosen = package.choose(component, wishes, canary=canary)
@@ -207,20 +209,23 @@ class _Runner:
         self.session: Any = chosen.create_session(create)
         self.load_s = time.perf_counter() - start
         self.places = {
-            name: each.verdict(backend=wishes.backend) for name, each in chosen.variants.items()
+            name: variant.verdict(backend=wishes.backend)
+            for name, variant in chosen.variants.items()
         }
 
     def describe(self) -> None:
-        """Says on standard error what runs where."""
+        """Print on standard error what runs where."""
         for name, verdict in self.places.items():
-            place = verdict.ep_device
+            ep_device = verdict.ep_device
             where = (
-                "any execution provider" if place is None else f"{place.ep_name} ({place.backend})"
+                "any execution provider"
+                if ep_device is None
+                else f"{ep_device.ep_name} ({ep_device.backend})"
             )
             hardware = (
                 ""
-                if place is None or place.device is None
-                else f", {place.device.type} {place.device.name}"
+                if ep_device is None or ep_device.device is None
+                else f", {ep_device.device.type} {ep_device.device.name}"
             )
             self.output.note(f"{name}: variant {verdict.variant.name} on {where}{hardware}")
         warnings = [
@@ -230,9 +235,10 @@ class _Runner:
             self.output.warning(warning)
 
     def finish(self) -> bool:
-        """Says in a line for each component what ran where.
+        """Print a line for each component on what ran where.
 
-        Returns whether all is as it was asked for.
+        Returns:
+            True if everything ran as requested.
         """
         for name, placement in self.placements.items():
             self.output.note(f"{name}: {placement.describe()}")
@@ -243,11 +249,11 @@ class _Runner:
 
     @property
     def placements(self) -> Mapping[str, Placement]:
-        found = self.session.get_placement()
-        return found if self.component is None else {self.component: found}
+        placement = self.session.get_placement()
+        return placement if self.component is None else {self.component: placement}
 
-    def places_json(self) -> list[dict[str, Any]]:
-        """Where each variant runs, for ``--json``: one object per component."""
+    def runs_json(self) -> list[dict[str, Any]]:
+        """Return where each variant runs, one object per component, for ``--json``."""
         placements = self.placements
         return [
             {
@@ -272,8 +278,8 @@ class _Runner:
 
     # --- the caller's inputs ----------------------------------------------------------------------
 
-    def run_inputs(self, given: GivenInputs, output: Path | None, run_options: Any) -> int:
-        """Runs inputs of the user's once, prints the outputs or writes them; the exit code."""
+    def run_inputs(self, given_inputs: GivenInputs, output: Path | None, run_options: Any) -> int:
+        """Run the user's inputs once, print or write the outputs, and return the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
 
         ranges = {
@@ -281,7 +287,7 @@ class _Runner:
             for value in self.package.inputs
             if value.value_range is not None
         }
-        feeds = given.feeds(self.session.get_inputs(), ranges)
+        feeds = given_inputs.feeds(self.session.get_inputs(), ranges)
         self.describe()
         start = time.perf_counter()
         values = interruptible(lambda: self.session.run(None, feeds, run_options), run_options)
@@ -298,7 +304,7 @@ class _Runner:
             outputs = [{"name": name, **value_json(value)} for name, value in named.items()]
             timing = {"load_s": self.load_s, "latency_s": latency_s}
             content = {"as_asked": as_asked, **timing, "outputs": outputs, "predicted": shown}
-            self.output.json("run", {"ran": self.places_json(), **content})
+            self.output.json("run", {"ran": self.runs_json(), **content})
         else:
             self.output.table(
                 [Column("output"), Column("type"), Column("shape"), Column("values", wraps=16)],
@@ -313,37 +319,41 @@ class _Runner:
         return ExitCode.DONE if as_asked else ExitCode.FINDINGS
 
     def _presented(self, outputs: dict[str, Any]) -> list[str]:
-        """The outputs as the package's samples show theirs.
+        """Return the outputs in the form of the package's samples.
 
-        Nothing where they show numbers, or there are none.
+        Returns an empty list if they are numbers, or if there are no samples.
         """
         from ortpkg.package.formats.samples import DisplayKind, read_samples
         from ortpkg.samples.sample_runner import present  # numpy
 
         try:
-            for each in read_samples(self.package.info):
-                display = each.display
+            for sample_set in read_samples(self.package.info):
+                display = sample_set.display
                 if (
-                    self._is_ours(each.component)
+                    self._is_ours(sample_set.component)
                     and display is not None
                     and display.kind is not DisplayKind.TENSOR
                 ):
-                    return present(each, outputs)
-        except PackageError as error:  # the outputs are right all the same
+                    return present(sample_set, outputs)
+        except PackageError as error:  # the outputs are valid all the same
             self.output.warning(error)
         return []
 
     def _own_samples(self) -> list[SampleSet]:
         from ortpkg.package.formats.samples import read_samples
 
-        own = [each for each in read_samples(self.package.info) if self._is_ours(each.component)]
-        if not own:
+        samples = [
+            sample_set
+            for sample_set in read_samples(self.package.info)
+            if self._is_ours(sample_set.component)
+        ]
+        if not samples:
             names = ", ".join(f"{quoted(argument.name)}" for argument in self.session.get_inputs())
             raise UsageError(
                 f"{_what(self.package)} {self._why_no_samples()}: give --input NAME=FILE for"
                 f" {names}, or --random"
             )
-        return own
+        return samples
 
     def _why_no_samples(self) -> str:
         info = self.package.info
@@ -354,15 +364,15 @@ class _Runner:
     # --- the package's samples --------------------------------------------------------------------
 
     def run_samples(self, output: Path | None, run_options: Any, *, verify: bool) -> int:
-        """Runs the package's own samples and compares what comes out; the exit code."""
+        """Run the package's samples, compare the outputs, and return the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
         from ortpkg.measuring.variant_precision import precision_of_variant
         from ortpkg.pipelines.run_limits import SharedRunOptions
         from ortpkg.samples.sample_runner import run_samples
 
-        own = self._own_samples()
+        samples = self._own_samples()
         if verify:
-            self.package.verify_samples(own, timeout_s=run_options.timeout_s)
+            self.package.verify_samples(samples, timeout_s=run_options.timeout_s)
         self.describe()
         ran = None if self.component is None else self.places[self.component].variant
         precision = None if ran is None else precision_of_variant(ran)
@@ -373,13 +383,13 @@ class _Runner:
             return [
                 run_samples(
                     self.session,
-                    each,
+                    sample_set,
                     variant=None if ran is None else ran.name,
                     precision=precision,
                     run_options=limits,
                     keep_outputs=keep,
                 )
-                for each in own
+                for sample_set in samples
             ]
 
         reports = interruptible(run_all, run_options)
@@ -392,7 +402,7 @@ class _Runner:
         if self.output.is_json:
             samples = [report_json(report) for report in reports]
             content = {"as_asked": as_asked, "load_s": self.load_s, "samples": samples}
-            self.output.json("run", {"ran": self.places_json(), **content})
+            self.output.json("run", {"ran": self.runs_json(), **content})
         if output is not None:
             self.output.note(f"wrote {output}")
         is_wrong = any(report.matches is False for report in reports)
@@ -409,7 +419,7 @@ def _what(package: ModelPackage) -> str:
 
 
 def _all_outputs(reports: Sequence[SampleReport]) -> dict[str, Any]:
-    """Outputs by name; with the name of their sample set before it where there are several."""
+    """Return outputs by name; with several sample sets, the set's name is a prefix."""
     if len(reports) == 1:
         return dict(reports[0].outputs)
     return {

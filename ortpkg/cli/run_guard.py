@@ -1,7 +1,7 @@
-"""Ends ``ortpkg run`` where a native library in this process does not: at a limit, and at Ctrl-C.
+"""Ends ``ortpkg run`` at a limit or Ctrl-C, even if a native library in this process does not stop.
 
-While a library computes, Python's own handler of Ctrl-C has to wait for it; the system's wake-up
-descriptor does not.
+While a library computes, Python's own handler of Ctrl-C must wait for it; the system's wake-up
+descriptor need not.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
-    """Ends runs with ``run_options`` in time: asks the library to stop, then ends this process.
+    """Stop runs with ``run_options`` in time.
 
-    It says why, as for any error, and ends with the error's exit code.
+    The library is asked first. If that does not help, this process ends with the message and exit
+    code of the error.
     """
     from ortpkg.isolation.run_watch import last_resort  # sessions load it
 
@@ -39,9 +40,9 @@ def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
 
 
 def end_process(error: OrtpkgError, output: Output) -> None:
-    """Ends this process as ``error`` would, also from another thread."""
+    """End this process as ``error`` would, also from another thread."""
     remove_temporary_folders()
-    with suppress(Exception):  # whatever becomes of the streams, the process ends
+    with suppress(Exception):  # the process ends whatever happens to the streams
         if isinstance(error, CancelledError):
             output.note("cancelled")
         else:
@@ -54,7 +55,7 @@ def end_process(error: OrtpkgError, output: Output) -> None:
 @contextmanager
 def _terminates_at_interrupt(run_options: RunOptions) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say where signals go
+        yield  # only the main thread may redirect signals
         return
     ours, systems = socket.socketpair()
     systems.setblocking(False)
@@ -66,7 +67,7 @@ def _terminates_at_interrupt(run_options: RunOptions) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(before)
-        systems.close()  # ends the thread, which closes its own
+        systems.close()  # ends the thread, which closes its own socket
 
 
 def _terminate(source: socket.socket, run_options: RunOptions) -> None:

@@ -1,4 +1,4 @@
-"""The options of ``ortpkg run``, some of which ``ortpkg samples`` has, too."""
+"""Options of ``ortpkg run``, some of which ``ortpkg samples`` shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ``ortpkg run`` shows what came out: outputs, and reports of samples."""
+"""Output of ``ortpkg run``: outputs, and reports of samples."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from ortpkg.package.formats.samples import SampleSet, Tolerance
     from ortpkg.samples.sample_runner import SampleReport
 
-#: How many samples are shown when there are more; the wrong ones are always shown.
+#: Most samples to show; wrong ones are always shown.
 MOST_SHOWN = 10
 
 
 def print_report(report: SampleReport, output: Output) -> None:
-    """Prints a sample set's table, its first samples and all wrong ones, and a summary."""
+    """Print a sample set's table, with its first samples and all wrong ones, and a summary."""
     rows = []
     skipped = 0
     for result in report.results:
@@ -41,7 +41,8 @@ def print_report(report: SampleReport, output: Output) -> None:
         Column("as expected"),
         Column("latency", is_numeric=True, drops=1),
     ]
-    # Columns may be empty: a model that is no classifier has no classes, a sample no expectation.
+    # Columns may be empty: only classifiers have classes, and not every sample has expected
+    # outputs.
     used_columns = [
         position for position in range(len(columns)) if any(row[position] != "" for row in rows)
     ]
@@ -99,7 +100,7 @@ def _allowed(tolerance: Tolerance) -> str:
 
 
 def report_json(report: SampleReport) -> dict[str, Any]:
-    """A sample set's report as ``ortpkg run --json`` prints it."""
+    """Return a sample set's report for ``ortpkg run --json``."""
     return {
         "name": report.sample_set.name,
         "count": len(report.results),
@@ -131,18 +132,20 @@ def report_json(report: SampleReport) -> dict[str, Any]:
 
 
 def value_row(value: Any) -> tuple[str, str, str]:
-    """The cells type, shape and values of an output in a table."""
+    """Return the cells for type, shape and values of an output."""
     description = value_json(value)
     return description["type"], str(description["shape"]), description["preview"]
 
 
 def value_json(value: Any) -> dict[str, Any]:
-    """Type, shape and the first few elements of an output, small whatever its size."""
+    """Return type, shape and the first few elements of an output, small whatever its size."""
     import numpy as np  # a session has loaded it
 
     if not isinstance(value, np.ndarray):
         return {"type": type(value).__name__, "shape": None, "preview": repr(value)[:80]}
     flat = value.reshape(-1)[:6]
-    shown = ", ".join(f"{each:.5g}" if value.dtype.kind in "fc" else str(each) for each in flat)
+    shown = ", ".join(
+        f"{element:.5g}" if value.dtype.kind in "fc" else str(element) for element in flat
+    )
     more = ", ..." if value.size > flat.size else ""
     return {"type": str(value.dtype), "shape": list(value.shape), "preview": f"[{shown}{more}]"}

@@ -1,4 +1,4 @@
-"""``ortpkg samples``: inputs to try a package with, and the outputs that should come out."""
+"""``ortpkg samples``: adds inputs to try a package with, and their expected outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Action(StrEnum):
-    """What to do."""
+    """Action of the command."""
 
     ADD = "add"
     RECORD = "record"
@@ -133,10 +133,12 @@ def command(
     )
 
     output = Output(is_json=as_json)
-    given = GivenInputs(
+    given_inputs = GivenInputs(
         inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
     )
-    feeds, outputs, tolerated = _values(package, component, given, expected or (), tolerances or ())
+    feeds, outputs, tolerated = _values(
+        package, component, given_inputs, expected or (), tolerances or ()
+    )
     samples = SampleArrays(
         name=name,
         inputs=feeds,
@@ -156,13 +158,13 @@ def command(
                 "samples add: give the inputs, with --input or --random; or a --tolerance or --task"
                 " of a set that is there"
             )
-        made = add_samples(package, samples, overwrite=overwrite, operations=operations)
+        sample_set = add_samples(package, samples, overwrite=overwrite, operations=operations)
     else:
         if expected:
             raise UsageError(
                 "samples record makes the expected outputs itself: --expected is for add"
             )
-        made = record_samples(
+        sample_set = record_samples(
             package,
             samples,
             overwrite=overwrite,
@@ -172,7 +174,7 @@ def command(
             on_note=output.note,
         )
     if as_json:
-        output.json("package", package_json(made))
+        output.json("package", package_json(sample_set))
     else:
         output.note(f"{package} has the samples {name}: ortpkg run {package} runs them")
     return ExitCode.DONE
@@ -181,11 +183,11 @@ def command(
 def _values(
     package: Path,
     component: str | None,
-    given: GivenInputs,
+    given_inputs: GivenInputs,
     expected: Sequence[str],
     tolerances: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tolerance]]:
-    """What is fed, what is expected of it, and how far off it may be: each by its declared name."""
+    """Return feeds, expected outputs and tolerances, by declared name."""
     from ortpkg.package.reader import open_package
     from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
 
@@ -195,22 +197,23 @@ def _values(
         value.name: value.value_range for value in info.inputs if value.value_range is not None
     }
     return (
-        given.feeds(takes, ranges) if given else {},
+        given_inputs.feeds(takes, ranges) if given_inputs else {},
         GivenInputs(expected, None, {}, resize=False).feeds(gives, {}),
-        parse_tolerances(tolerances, [each.name for each in gives]),
+        parse_tolerances(tolerances, [declared.name for declared in gives]),
     )
 
 
 def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, Tolerance]:
-    """``[OUTPUT=]ABS[,REL]`` texts; without an output, for all of ``outputs``.
+    """Parse ``[OUTPUT=]ABS[,REL]`` texts; without an output, they apply to all of ``outputs``.
 
-    UsageError for another form.
+    Raises:
+        UsageError: A text has another form.
     """
     from ortpkg.package.formats.samples import (
         Tolerance,  # the reader of samples, after the arguments
     )
 
-    found: dict[str, Tolerance] = {}
+    tolerances: dict[str, Tolerance] = {}
     for text in texts:
         output, separator, numbers = text.rpartition("=")
         absolute, _, relative = numbers.partition(",")
@@ -229,17 +232,20 @@ def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, 
             relative=second,
             of_largest=first if is_part else 0.0,
         )
-        found |= dict.fromkeys([output] if separator else outputs, tolerance)
-    return found
+        tolerances |= dict.fromkeys([output] if separator else outputs, tolerance)
+    return tolerances
 
 
 def _number(text: str) -> float:
-    """Return a number; a percentage becomes a part of 1. ValueError for other text."""
+    """Parse a number; a percentage becomes a fraction. Raise ValueError for other text."""
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
 def _task(text: str, package: Path, component: str | None) -> TaskTolerance:
-    """Parse ``[OUTPUT=]KIND[,RATE]``; OUTPUT may be left out if there is one. Else UsageError."""
+    """Parse ``[OUTPUT=]KIND[,RATE]``; OUTPUT may be omitted if there is only one.
+
+    Else UsageError.
+    """
     from ortpkg.package.formats.samples import TaskKind, TaskTolerance
     from ortpkg.package.reader import open_package
     from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx

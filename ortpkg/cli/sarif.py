@@ -26,14 +26,14 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 
 
 def sarif_log(root: Path, findings: Sequence[Finding]) -> dict[str, Any]:
-    """One run of ``validate`` over the package at ``root``.
+    """Return one run of ``validate`` over the package at ``root``.
 
     Artifacts are named relative to the package.
     """
     rules = [
         RULES[identifier]
         for identifier in RULES
-        if any(each.rule == identifier for each in findings)
+        if any(finding.rule == identifier for finding in findings)
     ]
     positions = _positions(root, findings)
     indices = {rule.id: index for index, rule in enumerate(rules)}
@@ -51,7 +51,7 @@ def sarif_log(root: Path, findings: Sequence[Finding]) -> dict[str, Any]:
                 },
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {_BASE: {"uri": f"{root.resolve().as_uri()}/"}},
-                "results": [_result(each, indices, positions) for each in findings],
+                "results": [_result(finding, indices, positions) for finding in findings],
             }
         ],
     }
@@ -78,47 +78,49 @@ def _result(
     position = positions.get((finding.document, finding.pointer))
     if position is not None:
         location["region"] = {"startLine": position.line, "startColumn": position.column}
-    place: dict[str, Any] = {"physicalLocation": location}
+    sarif_location: dict[str, Any] = {"physicalLocation": location}
     if finding.pointer:
-        place["logicalLocations"] = [{"fullyQualifiedName": finding.pointer, "kind": "member"}]
+        sarif_location["logicalLocations"] = [
+            {"fullyQualifiedName": finding.pointer, "kind": "member"}
+        ]
     message = f"{finding.message} ({finding.remedy})" if finding.remedy else finding.message
     result = {
         "ruleId": finding.rule,
         "ruleIndex": indices[finding.rule],
         "level": _LEVELS[finding.severity],
         "message": {"text": message},
-        "locations": [place],
+        "locations": [sarif_location],
         "partialFingerprints": {"ortpkgFinding/v1": _fingerprint(finding)},
     }
     return result | ({"properties": {"target": finding.target}} if finding.target else {})
 
 
 def _fingerprint(finding: Finding) -> str:
-    """The same for the same finding in a later run, wherever it then stands in the text."""
+    """Return the same text for the same finding in a later run, wherever it is then."""
     parts = (finding.rule, finding.target, finding.document, finding.pointer, finding.message)
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 def _positions(root: Path, findings: Iterable[Finding]) -> dict[tuple[str, str], Position]:
-    """(document, pointer) → place in the document's text, where that can be read."""
+    """Return the position in the text by document and pointer, if the document can be read."""
     pointers: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings:
         pointers[finding.document][finding.pointer] = None
     resolver = PathResolver(root)
     return {
         (document, pointer): position
-        for document, asked in pointers.items()
+        for document, wanted_pointers in pointers.items()
         if document.endswith(".json") and (text := _read_text(resolver, document)) is not None
-        for pointer, position in find_positions(text, list(asked)).items()
+        for pointer, position in find_positions(text, list(wanted_pointers)).items()
     }
 
 
 def _read_text(resolver: PathResolver, document: str) -> str | None:
     try:
-        place = resolver.resolve(document)
-        if place.kind is not PathKind.FILE:
+        resolved = resolver.resolve(document)
+        if resolved.kind is not PathKind.FILE:
             return None
-        with place.path.open("rb") as file:
+        with resolved.path.open("rb") as file:
             data = file.read(DEFAULT_LIMITS.nbytes + 1)
         return data.decode("utf-8-sig") if len(data) <= DEFAULT_LIMITS.nbytes else None
     except (PackageError, OSError, UnicodeDecodeError):

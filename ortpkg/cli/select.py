@@ -1,4 +1,4 @@
-"""``ortpkg select``: which variant, and why."""
+"""``ortpkg select``: selects a variant, and explains why."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def command(
             )
         _print_choices(choices, output, show_reasons=show_reasons)
         if not include_absent:
-            _tell_of_absent(choices, replace(wishes, ep=ep), output)
+            _note_absent(choices, replace(wishes, ep=ep), output)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
@@ -160,7 +160,7 @@ def command(
 def _opened(
     roots: Sequence[Path], compat: str | None, *, allow_external_paths: bool, trust: bool
 ) -> Iterator[tuple[list[ModelPackage], list[Path]]]:
-    """The packages, and the place of each as users know it: of a packed one, that of its file."""
+    """Yield the packages, and their paths for users; for a packed one, that of its file."""
     with ExitStack() as stack:
         infos = [
             stack.enter_context(
@@ -171,7 +171,7 @@ def _opened(
         packages = [ModelPackage.of(info, trust=trust) for info in infos]
         for package in packages:
             if not package.component_models:
-                package.component()  # says that it is empty, and what to do
+                package.component()  # raises the error that it is empty, with advice
         yield (
             packages,
             [
@@ -181,11 +181,11 @@ def _opened(
         )
 
 
-def _tell_of_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: Output) -> None:
-    """Says where a variant would be chosen on this machine whose files are not here."""
+def _note_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: Output) -> None:
+    """Print which absent variant would be selected on this machine."""
     for choice in choices:
         component = choice.package.component(choice.selection.component_name)
-        if choice.selection.machine or not any(each.is_absent for each in component.variants):
+        if choice.selection.machine or not any(variant.is_absent for variant in component.variants):
             continue
         best = choice.package.select(component.name, wishes, include_absent=True).best
         if best is not None and best.variant.is_absent:
@@ -212,7 +212,9 @@ def _compare(
     )
 
     names = (
-        [component] if component is not None else [each.name for each in package.component_models]
+        [component]
+        if component is not None
+        else [component_model.name for component_model in package.component_models]
     )
     eps = [name for name in (ep or "").split(",") if name]
     return print_comparison(package, names, eps, wishes, output)
@@ -235,7 +237,7 @@ def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: b
 def _print_selection(
     choice: Choice, output: Output, shared: Sequence[str], *, show_reasons: bool
 ) -> None:
-    """``shared``: what is said once, and not here."""
+    """Print a selection without the ``shared`` warnings, which are printed once."""
     selection = choice.selection
     if show_reasons:
         from ortpkg.cli.explanation_tree import tree_lines  # as above
@@ -248,9 +250,9 @@ def _print_selection(
         return
     best = selection.best
     machine = f" of machine {selection.machine}" if selection.machine else ""
-    place = f"{ep_device_label(best.ep_device)}{machine}"
+    where = f"{ep_device_label(best.ep_device)}{machine}"
     output.line(
-        f"{selection.component_name}: {best.variant.name} on {place}", style="bold", hang="  "
+        f"{selection.component_name}: {best.variant.name} on {where}", style="bold", hang="  "
     )
     output.line(f"  {place_of(choice, best.variant.model_path or best.variant.directory)}")
     if selection.ties:

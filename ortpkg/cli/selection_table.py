@@ -1,4 +1,4 @@
-"""Selections of several packages on several machines, as a table packages × machines."""
+"""Selections of several packages on several machines, as a table of packages × machines."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """One cell: what is selected of a component of a package on a machine.
+    """Selection of a component of a package on a machine: one cell of the table.
 
     Attributes:
-        package: whose component it is.
-        root: where its user has it: the file, where the package was packed and lies elsewhere for
-            this command.
-        label, machine: the package and the machine in words; paths where names do not tell them
-            apart.
-        selection: the answer.
+        package: Package of the component.
+        root: The user's path: the packed file if the package is packed.
+        label, machine: Package and machine in words; paths if names are ambiguous.
+        selection: The selection.
     """
 
     package: ModelPackage
@@ -43,16 +41,16 @@ def choose(
     profiles: Sequence[str],
     wishes: SelectionWishes,
 ) -> list[Choice]:
-    """A selection for each package, component (or the one named) and machine, in this order.
+    """Return a selection for each package, component (or the named one) and machine, in this order.
 
-    ``roots``: where the user has each package.
+    ``roots`` are the user's paths of the packages.
     """
     words = list(dict.fromkeys(profiles)) or [THIS_MACHINE]
     if words != [THIS_MACHINE]:
         from ortpkg.devices.profiles import read_profile  # only for other machines
-    machines = [each if each == THIS_MACHINE else read_profile(each) for each in words]
-    names = _told_apart([each if isinstance(each, str) else each.name for each in machines], words)
-    labels = _told_apart([package.name for package in packages], [str(root) for root in roots])
+    machines = [item if item == THIS_MACHINE else read_profile(item) for item in words]
+    names = _unambiguous([item if isinstance(item, str) else item.name for item in machines], words)
+    labels = _unambiguous([package.name for package in packages], [str(root) for root in roots])
     with asked_once(), records_read_once():
         return [
             Choice(
@@ -66,27 +64,30 @@ def choose(
             for of in (
                 [component]
                 if component is not None
-                else [each.name for each in package.info.components]
+                else [item.name for item in package.info.components]
             )
             for machine, name in zip(machines, names, strict=True)
         ]
 
 
 def place_of(choice: Choice, path: Path) -> Path:
-    """Where the user has the package's file ``path``; in a packed one, after its name."""
+    """Return the user's path of a file of the package.
+
+    In a packed one, below the path of the file.
+    """
     is_moved = choice.root != choice.package.root and path.is_relative_to(choice.package.root)
     return choice.root / path.relative_to(choice.package.root) if is_moved else path
 
 
-def _told_apart(names: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """Each name, or the path beside it where several have the same name."""
+def _unambiguous(names: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Return each name, or its path if several have the same name."""
     return [
         path if names.count(name) > 1 else name for name, path in zip(names, paths, strict=True)
     ]
 
 
 def is_table(choices: Sequence[Choice]) -> bool:
-    """Whether there are several packages or machines."""
+    """Return True if there are several packages or machines."""
     return (
         len({id(choice.package) for choice in choices}) > 1
         or len({choice.machine for choice in choices}) > 1
@@ -94,9 +95,9 @@ def is_table(choices: Sequence[Choice]) -> bool:
 
 
 def print_table(choices: Sequence[Choice], output: Output) -> None:
-    """A row per package and component, a column per machine.
+    """Print a row for each package and component, with a column for each machine.
 
-    What is warned of comes after, once.
+    Warnings follow, each once.
     """
     from ortpkg.cli.table_layout import Column  # only for several packages or machines
 
@@ -125,7 +126,7 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
 
 
 def shared_warnings(choices: Sequence[Choice]) -> list[str]:
-    """What each of several choices warns of: said once, it is about the package."""
+    """Return the warnings that all of several selections have, which are about the package."""
     if len(choices) < 2:
         return []
     common = set.intersection(*(set(choice.selection.warnings) for choice in choices))
@@ -133,7 +134,7 @@ def shared_warnings(choices: Sequence[Choice]) -> list[str]:
 
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:
-    """A selection as a JSON object, with the package that it is of."""
+    """Return a selection as JSON, with its package."""
     from ortpkg.selection.explanation import selection_to_json  # only for --json
 
     package = choice.package
@@ -153,9 +154,9 @@ def _row(cells: Mapping[str, Choice], machines: Sequence[str]) -> tuple[str, ...
 
 
 def _cell(choice: Choice) -> str:
-    """E.g. "cpu-int8: OpenVINO on NPU".
+    """Return for example "cpu-int8: OpenVINO on NPU".
 
-    Where nothing fits, what the variant that came farthest fell by.
+    If nothing fits, it is the reason of the variant that came closest.
     """
     selection = choice.selection
     if selection.best is None:

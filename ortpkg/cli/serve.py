@@ -1,4 +1,4 @@
-"""``ortpkg serve``: packages as models that answer requests over HTTP and gRPC."""
+"""``ortpkg serve``: serves packages as models over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ def command(
         parse_options("--default-version", default_version, form="NAME=VERSION"),
         trust_policy,
     )
-    place = _place(host, port, grpc_port, (ssl_certfile, ssl_keyfile), token_file)
-    return server.serve(packages, place, logs_requests=log_requests)
+    listen = _listen_options(host, port, grpc_port, (ssl_certfile, ssl_keyfile), token_file)
+    return server.serve(packages, listen, logs_requests=log_requests)
 
 
-def _place(
+def _listen_options(
     host: str,
     port: int,
     grpc_port: int,
@@ -159,7 +159,7 @@ def _place(
 
 
 class _Server:
-    """One ``ortpkg serve``: packages, how they are opened and what requests may take."""
+    """One ``ortpkg serve``: packages, how they are loaded, and limits of requests."""
 
     def __init__(
         self,
@@ -176,16 +176,16 @@ class _Server:
         self._versions = ServedVersions(defaults)
         self._renewal: Renewal | None = None
 
-    def serve(self, roots: Sequence[Path], place: ListenOptions, *, logs_requests: bool) -> int:
-        """Until the process is told to end; the exit code."""
-        # numpy, onnx and KServe, which take seconds
+    def serve(self, roots: Sequence[Path], listen: ListenOptions, *, logs_requests: bool) -> int:
+        """Serve until the process is told to end, and return the exit code."""
+        # These imports load numpy, onnx and KServe, which takes seconds.
         from ortpkg.serving.kserve_server import serve
         from ortpkg.serving.loading import name_and_version
         from ortpkg.serving.server_log import logged
         from ortpkg.trust.trust_policy_file import read_policy
 
         if self._trust_policy is not None:
-            read_policy(self._trust_policy)  # it has to be one, whether or not anything asks it
+            read_policy(self._trust_policy)  # it must be valid, even if nothing uses it
         is_json = self._output.is_json or not sys.stderr.isatty()
         with logged(is_json=is_json, is_quiet=is_quiet()), ExitStack() as stack:
             infos = [stack.enter_context(opened(root)) for root in roots]
@@ -195,10 +195,10 @@ class _Server:
             )
             has_finished = serve(
                 lambda observer: self._load(infos, observer),
-                place,
+                listen,
                 self._limits,
                 self._versions,
-                self._say,
+                self._announce,
                 logs_requests=logs_requests,
             )
             if self._renewal is not None:
@@ -206,7 +206,7 @@ class _Server:
         if not has_finished:
             drain = time_limit_text(self._limits.drain_s)
             error = LimitExceededError(f"requests did not end within {drain}", limit="time")
-            end_process(error, self._output)  # which waits for no thread that still computes
+            end_process(error, self._output)  # does not wait for threads that still compute
         return ExitCode.DONE
 
     def _load(self, infos: Sequence[PackageInfo], observer: Observer) -> None:
@@ -233,13 +233,15 @@ class _Server:
         loaded.model.report_runs(observer.loaded(loaded.model))
         return loaded
 
-    def _say(self, http: str, grpc: str) -> None:
+    def _announce(self, http: str, grpc: str) -> None:
         from ortpkg.serving.server_log import log_event
 
         log_event("ready", http=http, grpc=grpc)
-        with suppress(OSError, OutputError):  # nobody listens there; the log has it too
+        with suppress(OSError, OutputError):  # nobody reads it; the log has it, too
             if self._output.is_json:
-                models = [{"name": each.name, "version": each.version} for each in self._versions]
+                models = [
+                    {"name": model.name, "version": model.version} for model in self._versions
+                ]
                 self._output.json("serve", {"http": http, "grpc": grpc, "models": models})
             else:
                 self._output.line(f"HTTP on {http}, gRPC on {grpc}")

@@ -1,4 +1,4 @@
-"""The options of ``ortpkg serve``."""
+"""Options of ``ortpkg serve``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which options go by the settings, and how a setting's wrong value is told."""
+"""Options whose defaults come from settings, and errors about a setting's wrong value."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from ortpkg.cli.rendering import Output
 from ortpkg.cli.settings import Settings, read_settings
 from ortpkg.errors import OrtpkgError, UnknownBackendError, UsageError
 
-#: Setting (of a file or the environment) → the commands whose option of that name has it as its
-#: default.
+#: Commands with an option of that name, whose default is the setting of a file or the environment.
 COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
     "policy": ("select", "run"),
     "backend": ("select", "run", "cache"),
@@ -23,19 +22,18 @@ class OptionDefaults(NamedTuple):
     """Defaults of one command's options.
 
     Attributes:
-        values: option → default, for those that the settings name.
-        sources: option → where the default comes from, for those that the command line does not
-            give.
+        values: Default by option, for those that the settings name.
+        sources: Source of the default by option, for those that the command line does not give.
     """
 
     values: Mapping[str, Any]
     sources: Mapping[str, str]
 
     def located(self, error: OrtpkgError) -> OrtpkgError:
-        """``error``, opened by the file or variable in which the wrong value stands.
+        """Return ``error`` with the file or variable of the wrong value in front.
 
-        Whether there is a backend of some name is known once plug-ins have been asked, which is not
-        done here.
+        An unknown backend is detected only when plug-ins have been asked, which does not happen
+        here.
         """
         source = self.sources.get("backend")
         if source is None or not isinstance(error, UnknownBackendError):
@@ -48,30 +46,31 @@ class OptionDefaults(NamedTuple):
 NO_DEFAULTS = OptionDefaults({}, {})
 
 
-def option_defaults(called: str, words: Sequence[str], output: Output) -> OptionDefaults:
-    """What the settings say of the options of the command ``called``.
+def option_defaults(command_name: str, words: Sequence[str], output: Output) -> OptionDefaults:
+    """Return the defaults of a command's options from the settings.
 
-    Trust that comes from there is said aloud.
+    If trust comes from there, that is printed.
     """
-    names = [name for name, commands in COMMANDS_OF.items() if called in commands]
+    names = [name for name, commands in COMMANDS_OF.items() if command_name in commands]
     if not names or not {"--help", "-h", "--help-all"}.isdisjoint(words):
         return NO_DEFAULTS
     settings = read_settings()
     values = {name: value for name in names if (value := getattr(settings, name)) is not None}
-    given = {word.split("=")[0] for word in words}
-    if "policy" in values and "--policy" not in given:
+    given_flags = {word.split("=")[0] for word in words}
+    if "policy" in values and "--policy" not in given_flags:
         values["policy"] = checked_policy(settings)
     if values.get("trust") and {"--trust", "--no-trust", "--quiet", "-q"}.isdisjoint(words):
         output.note(f"the package is trusted, as {settings.sources['trust']} says")
     return OptionDefaults(
-        values, {name: settings.sources[name] for name in values if f"--{name}" not in given}
+        values, {name: settings.sources[name] for name in values if f"--{name}" not in given_flags}
     )
 
 
 def checked_policy(settings: Settings) -> str:
-    """The policy that the settings name.
+    """Return the policy of the settings.
 
-    UsageError, which says where they do, for one that nobody knows.
+    Raises:
+        UsageError: The policy is unknown; the message names the source.
     """
     from ortpkg.selection.policies import policy_named  # only where a setting names one
 

@@ -1,10 +1,10 @@
-"""A user's or project's wishes if a command line says nothing: policy, backend, trust, threads.
+"""Defaults of a user or project if the command line says nothing: policy, backend, trust, threads.
 
-Of several sources, the first that says something counts: the command line, the environment, the
-project's file (``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder
-or the nearest above it), the user's own file, the default. What can harm is taken only from what is
-the user's own, never from a project's file: a project may come from a stranger. Files inside a
-package are not read at all, since a package does come from strangers.
+The first source that has a value counts: the command line, the environment, the project's file
+(``ortpkg.toml``, or ``[tool.ortpkg]`` in ``pyproject.toml``, in the current folder or the nearest
+above it), the user's own file, the default. Settings that can do harm are read only from the user's
+own sources, never from a project's file, because a project may not be trusted. Files inside a
+package are not read at all.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ortpkg.names import did_you_mean
 from ortpkg.project.configuration_files import project_table, toml_document, user_config_file
 from ortpkg.variables import yes_or_no
 
-#: Tables of a project's file that say which packages it wants (``ortpkg/project``).
+#: Tables of a project's file with its packages (``ortpkg/project``).
 _PACKAGE_TABLES = ("packages", "profiles")
 
 
 class Settings(NamedTuple):
-    """What holds where the command line says nothing; None: the command's own default.
+    """Settings that apply if the command line says nothing; None for the command's own default.
 
     Attributes:
-        policy, backend: as ``--policy`` and ``--backend`` of ``select`` and ``run``.
-        trust: as ``--trust``.
-        threads: as ``--threads``.
-        ep_libraries: what the user names as libraries of EPs, as the providers read it.
-        sources: name of a setting → where it comes from, for people.
+        policy, backend: See ``--policy`` and ``--backend`` of ``select`` and ``run``.
+        trust: See ``--trust``.
+        threads: See ``--threads``.
+        ep_libraries: Libraries of EPs that the user names, as the providers read them.
+        sources: Source of each setting, for people.
     """
 
     policy: str | None = None
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
 
 class _Setting(NamedTuple):
-    """How one setting is read. ``is_personal``: a project's file may not say it."""
+    """Parser of one setting; with ``is_personal`` a project's file must not have it."""
 
     read: Callable[[object], Any]
     expected: str
@@ -72,7 +72,7 @@ def _count(value: object) -> int | None:
 
 
 def _ep_libraries(value: object) -> tuple[str, ...] | None:
-    """Texts of the setting; in the variable they stand with the separator of paths between."""
+    """Return the texts of the setting; in the variable they are separated like paths."""
     if isinstance(value, str):
         value = [text for text in value.split(os.pathsep) if text.strip()]
     if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
@@ -92,33 +92,33 @@ _SETTINGS: dict[str, _Setting] = {
 
 
 def read_settings(folder: Path | None = None) -> Settings:
-    """All settings, as they hold in ``folder`` (the current one if left out).
+    """Return all settings that apply in ``folder`` (default: the current one).
 
-    UsageError, with the file and the key, for a file that is no TOML, a key that nobody knows, a
-    value that is none, and a personal setting in a project's file.
+    Raises:
+        UsageError: A file is not TOML, a key is unknown, a value is invalid, or a project's file
+            has a personal setting. The message has the file and the key.
     """
-    found: dict[str, Any] = {}
+    values_by_name: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for source, values in _all_sources(folder):
         for name, value in values.items():
-            if name not in found:
-                found[name], sources[name] = value, source
-    return Settings(**found, sources=sources)
+            if name not in values_by_name:
+                values_by_name[name], sources[name] = value, source
+    return Settings(**values_by_name, sources=sources)
 
 
 def project_config_file(folder: Path | None = None) -> Path | None:
-    """The project's file that counts in ``folder`` (the current one if left out).
+    """Return the project's file that applies in ``folder`` (default: the current one), or None.
 
-    None where there is none.
-
-    UsageError where it cannot be read.
+    Raises:
+        UsageError: The file cannot be read.
     """
-    found = project_table(folder)
-    return None if found is None else found[0]
+    file_and_table = project_table(folder)
+    return None if file_and_table is None else file_and_table[0]
 
 
 def setting_variable(name: str) -> str:
-    """The environment variable of a setting.
+    """Return the environment variable of a setting.
 
     >>> setting_variable("policy")
     'ORTPKG_POLICY'
@@ -127,18 +127,18 @@ def setting_variable(name: str) -> str:
 
 
 def _all_sources(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(where, name → value), what counts more first."""
+    """Yield each source and its values by name, in order of precedence."""
     for name, setting in _SETTINGS.items():
         variable = setting_variable(name)
-        if stated := os.environ.get(variable):
-            yield variable, {name: _value(name, setting, stated, variable)}
+        if raw_value := os.environ.get(variable):
+            yield variable, {name: _value(name, setting, raw_value, variable)}
     project = project_table(folder)
     if project is not None:
         file, table = project
         yield str(file), _checked(table, file, is_project=True)
-    own = user_config_file()
-    if (said := toml_document(own)) is not None:
-        yield str(own), _checked(said, own, is_project=False)
+    user_file = user_config_file()
+    if (user_table := toml_document(user_file)) is not None:
+        yield str(user_file), _checked(user_table, user_file, is_project=False)
 
 
 def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[str, Any]:
@@ -148,10 +148,10 @@ def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[
             continue
         setting = _SETTINGS.get(name)
         if setting is None:
-            known = ", ".join(_SETTINGS)
+            known_settings = ", ".join(_SETTINGS)
             raise UsageError(
                 f"{quoted(file)}: there is no setting"
-                f" {quoted(name)}{did_you_mean(name, _SETTINGS)}; {known}"
+                f" {quoted(name)}{did_you_mean(name, _SETTINGS)}; {known_settings}"
             )
         if is_project and setting.is_personal:
             raise UsageError(
@@ -162,8 +162,8 @@ def _checked(table: Mapping[str, Any], file: Path, *, is_project: bool) -> dict[
     return values
 
 
-def _value(name: str, setting: _Setting, stated: object, where: str) -> Any:
-    value = setting.read(stated)
+def _value(name: str, setting: _Setting, raw_value: object, where: str) -> Any:
+    value = setting.read(raw_value)
     if value is None:
-        raise UsageError(f"{where}: {name} is {quoted(stated)}; {setting.expected} was expected")
+        raise UsageError(f"{where}: {name} is {quoted(raw_value)}; {setting.expected} was expected")
     return value

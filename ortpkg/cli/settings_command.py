@@ -1,4 +1,4 @@
-"""``ortpkg settings``: what holds where a command line says nothing, and who says so."""
+"""``ortpkg settings``: shows the defaults that apply here, and their sources."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from ortpkg.selection.request import backend_named
 from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.variables import flag_variable
 
-#: A setting that is no option of a command.
+#: A setting that is not an option of a command.
 _EP_LIBRARIES = "ep_libraries"
-#: What commands do where nobody says anything: the value, and how people call it.
+#: Default value of each setting, and its name for people.
 _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
     "policy": ("default", "default"),
     "backend": ("auto", "auto"),
@@ -50,11 +50,11 @@ _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
     "threads": (None, "one per CPU"),
     _EP_LIBRARIES: (None, "none"),
 }
-#: Every setting, and the commands whose option has it as its default.
+#: Every setting, with the commands whose option has it as its default.
 _SHOWN: Mapping[str, tuple[str, ...]] = {**COMMANDS_OF, _EP_LIBRARIES: ()}
 _PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
 _CREDENTIALS_VARIABLE = "ORTPKG_MACHINE_CREDENTIALS"
-#: Variables of ours that are no settings.
+#: Variables of ortpkg that are not settings.
 _OTHER_VARIABLES: tuple[str, ...] = (
     *(
         "ORTPKG_CACHE_DIR",
@@ -81,7 +81,7 @@ def command(as_json: JsonOption = False) -> int:
     variables = {name: value for name in _OTHER_VARIABLES if (value := os.environ.get(name))}
     if as_json:
         rows = [_as_json(name, settings) for name in _SHOWN]
-        output.json("settings", {"settings": rows, "places": _places(), "variables": variables})
+        output.json("settings", {"settings": rows, "places": _paths(), "variables": variables})
     else:
         _print(settings, variables, output)
     own_names = (*_OTHER_VARIABLES, *(setting_variable(name) for name in _SHOWN))
@@ -96,14 +96,14 @@ def command(as_json: JsonOption = False) -> int:
 
 
 def _verify(settings: Settings) -> None:
-    """UsageError for what is of the right kind, and names nothing that there is."""
+    """Raise UsageError for a valid value that names something nonexistent."""
     if settings.policy is not None:
         checked_policy(settings)
     for entry in settings.ep_libraries or ():
         verify_entry(entry, settings.sources[_EP_LIBRARIES])
     if (
         settings.backend not in (None, "auto") and not installed_plugins()
-    ):  # one would have to be asked for its name
+    ):  # plug-ins would have to be asked for their names
         try:
             backend_named(settings.backend or "", ())
         except UnknownBackendError as error:
@@ -112,7 +112,7 @@ def _verify(settings: Settings) -> None:
 
 
 def _verify_variables() -> None:
-    """UsageError for the first variable of ours whose value is none."""
+    """Raise UsageError for the first variable of ortpkg with an invalid value."""
     probe_timeout_s()
     for name in (RETRY_VARIABLE, TRACEBACK_VARIABLE, _CREDENTIALS_VARIABLE):
         flag_variable(name)
@@ -160,8 +160,11 @@ def _as_json(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _places() -> dict[str, str | None]:
-    """Where files lie, whether or not they are there; the project's only where it is."""
+def _paths() -> dict[str, str | None]:
+    """Return the paths of files and folders, which need not exist.
+
+    The project's file is one of them only if it exists.
+    """
     project = project_config_file()
     return {
         "project_file": None if project is None else str(project),
@@ -181,16 +184,16 @@ def _print(settings: Settings, variables: Mapping[str, str], output: Output) -> 
     )
     output.table(columns, [_row(name, settings) for name in _SHOWN], title="Settings")
     output.line()
-    places = _places()
+    paths = _paths()
     rows = [
-        ("the project's file", places["project_file"] or "none here or above"),
+        ("the project's file", paths["project_file"] or "none here or above"),
         (
             "your own file",
-            f"{places['user_file']}{'' if user_config_file().is_file() else ' (not there)'}",
+            f"{paths['user_file']}{'' if user_config_file().is_file() else ' (not there)'}",
         ),
-        ("caches", places["cache_directory"]),
-        ("records", places["state_directory"]),
-        ("installed packages", places["store_directory"]),
+        ("caches", paths["cache_directory"]),
+        ("records", paths["state_directory"]),
+        ("installed packages", paths["store_directory"]),
     ]
     output.table((Column("place"), Column("path", wraps=24)), rows, title="Places")
     if variables:

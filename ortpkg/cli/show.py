@@ -1,4 +1,4 @@
-"""``ortpkg show``: one installed package, in full."""
+"""``ortpkg show``: shows one installed package in detail."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
     with store.open(reference.name, tag=reference.tag, digest=reference.digest) as package:
         generation, receipt = package.generation, package.receipt
         used = [
-            each for each in store.uses(generation.name) if each.generation == generation.number
+            item for item in store.uses(generation.name) if item.generation == generation.number
         ]
     if as_json:
         content = {
             **generation_json(generation),
             "root": str(package.root),
             "mode": receipt.mode.value,
-            "files": {path: each.nbytes for path, each in sorted(receipt.files.items())},
-            "absent": {path: each.nbytes for path, each in sorted(receipt.absent.items())},
-            "runs": [{"time": time_text(each.time), "variant": each.variant} for each in used],
+            "files": {path: item.nbytes for path, item in sorted(receipt.files.items())},
+            "absent": {path: item.nbytes for path, item in sorted(receipt.absent.items())},
+            "runs": [{"time": time_text(item.time), "variant": item.variant} for item in used],
         }
         output.json("show", content)
         return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""``ortpkg sign``: vouch for a package with a key, and make such a key."""
+"""``ortpkg sign``: signs a package with a key, and makes such a key."""
 
 from __future__ import annotations
 
@@ -115,37 +115,39 @@ def _sign(
     *,
     is_rehearsal: bool,
 ) -> str:
-    """Signs a package where it lies; returns the file or the digest that is signed."""
-    place = parse_reference(package)
-    if isinstance(place, OciReference | LayoutReference):
-        digest = sign_artifact(place, signer, certificates=certificates, is_rehearsal=is_rehearsal)
-        return f"{place.without_version}@{digest}"
-    if isinstance(place, PathReference) and not _is_packed(place):
-        verify_not_in_store(place.path)
+    """Sign a package in place; return the file or the digest that is signed."""
+    reference = parse_reference(package)
+    if isinstance(reference, OciReference | LayoutReference):
+        digest = sign_artifact(
+            reference, signer, certificates=certificates, is_rehearsal=is_rehearsal
+        )
+        return f"{reference.without_version}@{digest}"
+    if isinstance(reference, PathReference) and not _is_packed(reference):
+        verify_not_in_store(reference.path)
         name = sign_package(
-            place.path,
+            reference.path,
             signer,
             certificates=certificates,
             notify=output.note,
             operations=operations_for(is_rehearsal),
         )
-        return str(place.path / name)
+        return str(reference.path / name)
     raise PackageReferenceError(
-        f"{quoted(package)} cannot be signed: {_why_not(place)}", reference=package
+        f"{quoted(package)} cannot be signed: {_why_not(reference)}", reference=package
     )
 
 
-def _is_packed(place: PathReference) -> bool:
-    return place.is_archive or is_packed(place.path)
+def _is_packed(reference: PathReference) -> bool:
+    return reference.is_archive or is_packed(reference.path)
 
 
-def _why_not(place: Reference) -> str:
-    if isinstance(place, StoreReference):
+def _why_not(reference: Reference) -> str:
+    if isinstance(reference, StoreReference):
         return (
             "what is installed is its publisher's; sign it where it is published (oci://... or"
-            f" oci-layout:...), or a copy (ortpkg pull {place} -o FOLDER)"
+            f" oci-layout:...), or a copy (ortpkg pull {reference} -o FOLDER)"
         )
-    if isinstance(place, PathReference):
+    if isinstance(reference, PathReference):
         return "a packed file is not changed; sign the package's directory, and pack that"
     return "a package's directory can be, and oci://... or oci-layout:... where it is published"
 
@@ -185,8 +187,8 @@ def _certificates(certificate: Path | None, chain: Path | None) -> tuple[bytes, 
         return ()
     from ortpkg.trust.signing.signing_certificates import read_certificates
 
-    found = read_certificates(certificate)
-    return (*found, *(read_certificates(chain) if chain is not None else ()))
+    certificates = read_certificates(certificate)
+    return (*certificates, *(read_certificates(chain) if chain is not None else ()))
 
 
 def _make_key(
@@ -194,14 +196,14 @@ def _make_key(
 ) -> None:
     from ortpkg.trust.signing.signing_keys import new_private_key
 
-    made, public = new_private_key(), file.with_name(f"{file.name}.pub")
+    new_key, public = new_private_key(), file.with_name(f"{file.name}.pub")
     password = _password_in(password_file)
-    if taken := [each for each in (file, public) if os.path.lexists(each)]:
-        raise UsageError(f"{quoted(taken[0])} exists already: a key is never written over")
+    if existing := [path for path in (file, public) if os.path.lexists(path)]:
+        raise UsageError(f"{quoted(existing[0])} exists already: a key is never written over")
     if not is_rehearsal:
-        content = made.pem(password)
+        content = new_key.pem(password)
         replace_file(file, lambda target: target.write(content), replaces=False, mode=0o600)
-        replace_file(public, lambda target: target.write(made.public.pem), replaces=False)
+        replace_file(public, lambda target: target.write(new_key.public.pem), replaces=False)
     would = "would make" if is_rehearsal else "made"
     if output.is_json:
         output.json(
@@ -210,7 +212,7 @@ def _make_key(
                 "dry_run": is_rehearsal,
                 "new_key": str(file),
                 "public_key": str(public),
-                "key": made.public.digest,
+                "key": new_key.public.digest,
             },
         )
         return

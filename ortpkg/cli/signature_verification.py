@@ -1,4 +1,4 @@
-"""``ortpkg verify --signature``: whose signatures cover a package, and whether that is enough."""
+"""``ortpkg verify --signature``: checks whose signatures cover a package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TrustRootsOption = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSigner:
-    """Whose signature is wanted: a key's, an identity's, or one that the trust policy accepts."""
+    """Wanted signer: a key, an identity, or one that the trust policy accepts."""
 
     key: Path | None = None
     identity: str | None = None
@@ -48,11 +48,15 @@ class WantedSigner:
 
     @property
     def is_stated(self) -> bool:
-        """Whether anything was said of it."""
+        """True if any signer was given."""
         return any((self.key, self.identity, self.trust_roots, self.policy))
 
     def check(self, package: SignedPackage) -> tuple[Acceptance, ...]:
-        """Who vouches for the package. SignatureError where nobody does who is wanted."""
+        """Return who vouches for the package.
+
+        Raises:
+            SignatureError: No wanted signer does.
+        """
         if signers := self._signers():
             return accepted_signers(package.record, package.signatures, signers)
         policy = read_policy(self.policy)
@@ -75,7 +79,7 @@ class WantedSigner:
     def _signers(self) -> tuple[TrustedSigner, ...]:
         if (self.identity is None) != (self.trust_roots is None):
             raise UsageError("--identity and --trust-roots belong together: give both")
-        if sum(each is not None for each in (self.key, self.identity, self.policy)) > 1:
+        if sum(option is not None for option in (self.key, self.identity, self.policy)) > 1:
             raise UsageError("give one of --key, --identity and --trust-policy")
         if self.key is not None:
             from ortpkg.trust.signing.signing_keys import read_public_key  # cryptography
@@ -90,29 +94,32 @@ class WantedSigner:
 
 
 def check_here(path: Path, wanted: WantedSigner) -> tuple[Acceptance, ...]:
-    """Who vouches for what a package, in a folder or packed, records of its files."""
+    """Return who vouches for the recorded files of a package in a folder or packed file."""
     if kind_of(path) is NamedKind.PACKED:
         return wanted.check(signed_archive(path))
     return wanted.check(signed_package(open_package(path)))
 
 
 def check_published(
-    place: OciReference | LayoutReference, wanted: WantedSigner
+    reference: OciReference | LayoutReference, wanted: WantedSigner
 ) -> tuple[Acceptance, ...]:
-    """Who vouches for a published package, of which nothing but the documents is fetched."""
+    """Return who vouches for a published package; only its documents are fetched."""
     from ortpkg.distribution.package_signing import signed_artifact  # a client of registries
 
-    return wanted.check(signed_artifact(place))
+    return wanted.check(signed_artifact(reference))
 
 
 def print_acceptances(acceptances: tuple[Acceptance, ...], output: Output) -> None:
-    """Says who vouches for it."""
+    """Print who vouches for a package."""
     if not acceptances:
         output.warning("the trust policy demands no signature of it, so none was looked at")
-    for each in acceptances:
-        output.note(f"signed by {quoted(each.signer.name)} ({each.where})")
+    for acceptance in acceptances:
+        output.note(f"signed by {quoted(acceptance.signer.name)} ({acceptance.where})")
 
 
 def acceptances_json(acceptances: tuple[Acceptance, ...]) -> list[dict[str, Any]]:
-    """The same for programs."""
-    return [{"signer": each.signer.name, "signature": each.where} for each in acceptances]
+    """Return who vouches for a package, as JSON."""
+    return [
+        {"signer": acceptance.signer.name, "signature": acceptance.where}
+        for acceptance in acceptances
+    ]

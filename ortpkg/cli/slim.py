@@ -1,4 +1,4 @@
-"""``ortpkg slim``: a package with the variants that are needed, and nothing else."""
+"""``ortpkg slim``: makes a package with only the variants that are needed."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def command(
 def _report_json(report: SlimReport) -> dict[str, Any]:
     sizes = [
         {
-            "component": each.component,
-            "variant": each.variant,
-            "nbytes": each.nbytes,
-            "shared_nbytes": each.shared_nbytes,
-            "kept": each.is_kept,
+            "component": variant.component,
+            "variant": variant.variant,
+            "nbytes": variant.nbytes,
+            "shared_nbytes": variant.shared_nbytes,
+            "kept": variant.is_kept,
         }
-        for each in report.variants
+        for variant in report.variants
     ]
     totals = {"before_nbytes": report.before_nbytes, "after_nbytes": report.after_nbytes}
     return {"variants": sizes, **totals, "package": package_json(report.package)}
@@ -110,13 +110,13 @@ def _report_json(report: SlimReport) -> dict[str, Any]:
 def _print(report: SlimReport, output: Output) -> None:
     rows = [
         (
-            each.component,
-            each.variant,
-            nbytes_text(each.nbytes),
-            nbytes_text(each.shared_nbytes) if each.shared_nbytes else "",
-            "kept" if each.is_kept else "dropped",
+            variant.component,
+            variant.variant,
+            nbytes_text(variant.nbytes),
+            nbytes_text(variant.shared_nbytes) if variant.shared_nbytes else "",
+            "kept" if variant.is_kept else "dropped",
         )
-        for each in report.variants
+        for variant in report.variants
     ]
     sizes = [Column("own size", is_numeric=True), Column("shared", is_numeric=True)]
     columns = [Column("component"), Column("variant"), *sizes, Column("")]

@@ -1,4 +1,4 @@
-"""What the commands on the store have in common: an installation as JSON, and as words."""
+"""Parts that the commands on the store share: an installation as JSON, and as text."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def model_version_text(version: str, version_id: str) -> str:
 
 
 def time_text(time_s: float) -> str:
-    """A time in UTC, "2026-11-23 04:30:00"."""
+    """Return a time in UTC, such as "2026-11-23 04:30:00"."""
     return dt.datetime.fromtimestamp(time_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")

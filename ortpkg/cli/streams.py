@@ -1,8 +1,8 @@
-"""Standard output and error as they may come: closed, full, gone, unable to show some letters.
+"""Standard output and error in any state: closed, full, gone, or with a limited encoding.
 
 A command's own streams are replaced by :class:`StandardFile`, which decides in one place what a
-failed write does. The interpreter flushes both streams when it ends, and would turn a failure there
-into exit code 120, so nothing fails any more once a command has its exit code.
+failed write does. The interpreter flushes both streams when it ends, and would convert a failure
+there to exit code 120; so nothing fails any more once a command has its exit code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OUTPUT, _ERROR = 1, 2
 class StandardOutputError(OSError):
     """Standard output cannot be written: it is closed, or the disk is full.
 
-    A reader that has gone stays a BrokenPipeError.
+    If the reader has gone, it is a BrokenPipeError instead.
     """
 
 
@@ -42,7 +42,8 @@ class StandardFile(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         """Write ``data`` and return the number of bytes written, or dropped.
 
-        Raises BrokenPipeError and StandardOutputError while failures are reported.
+        Raises:
+            BrokenPipeError, StandardOutputError: The write failed while failures are reported.
         """
         try:
             if self._was_closed:
@@ -60,10 +61,10 @@ class StandardFile(io.FileIO):
 
 
 def prepare() -> None:
-    """Make both streams usable, and let standard error drop what cannot be written there.
+    """Make both streams usable; standard error drops what cannot be written.
 
-    The number of a closed stream is taken, too: the next file that is opened would get it, and take
-    what libraries print. A character that the encoding lacks is escaped instead of failing.
+    The number of a closed stream is occupied, because the next opened file would get it and receive
+    what libraries print. A character that the encoding lacks is escaped.
     """
     closed = {number for number in range(3) if _take_if_closed(number)}
     if _is_interpreters_own(sys.stdout, sys.__stdout__):
@@ -75,18 +76,22 @@ def prepare() -> None:
             with suppress(ValueError, OSError):
                 stream.reconfigure(errors="backslashreplace")
     if (output := _file_of(sys.stdout)) is not None:
-        output.reports = True  # an earlier command line of this process has settled it
+        output.reports = True  # an earlier command line of this process may have settled it
 
 
 def flush_output() -> None:
-    """Write what is buffered for standard output. OSError where it cannot be written."""
+    """Write what is buffered for standard output.
+
+    Raises:
+        OSError: It cannot be written.
+    """
     sys.stdout.flush()
 
 
 def settle() -> None:
-    """Write what both streams buffer, and drop what cannot be written, now and from now on.
+    """Write what both streams buffer, and drop what cannot be written, from now on.
 
-    For the moment when a command's exit code is certain.
+    It is called when a command's exit code is certain.
     """
     for stream in (sys.stdout, sys.stderr):
         if (file := _file_of(stream)) is not None:
@@ -107,7 +112,7 @@ def _take_if_closed(number: int) -> bool:
         os.fstat(number)
     except OSError:
         with suppress(OSError):
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""``ortpkg sync``: what a project's lock says, installed."""
+"""``ortpkg sync``: installs what a project's lock says."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def command(
         output.json("sync", {"dry_run": dry_run, "packages": rows})
         return ExitCode.DONE
     for report in reports:
-        variants = ", ".join(each.name for each in report.plan.choices)
+        variants = ", ".join(choice.name for choice in report.plan.choices)
         output.line(f"{report.plan.name}@{report.plan.fetched.source.digest}: {variants}")
     moved = sum(report.plan.moving_nbytes if dry_run else report.moved_nbytes for report in reports)
     output.note(f"{'would fetch' if dry_run else 'fetched'} {nbytes_text(moved)}")
@@ -56,7 +56,7 @@ def _report_json(report: InstallReport) -> dict[str, object]:
     return {
         "name": report.plan.name,
         "digest": report.plan.fetched.source.digest,
-        "variants": [each.name for each in report.plan.choices],
+        "variants": [choice.name for choice in report.plan.choices],
         "moved_nbytes": report.moved_nbytes,
         "moving_nbytes": report.plan.moving_nbytes,
     }

@@ -1,9 +1,8 @@
-"""Lays a table out for a width: no name and no number is ever broken.
+"""Layout of tables for a width, in which names and numbers are never broken.
 
-It makes lines of text and prints none of them. Where a table is too wide, these are tried, in this
-order: short forms of cells (names of execution providers), cells of running text on several lines,
-columns left out in their stated order, and last each row as a block of its own, which has all
-columns again.
+It makes lines of text and prints nothing. If a table is too wide, these are tried in order: short
+forms of cells (names of execution providers), cells of running text on several lines, leaving out
+columns in their stated order, and last each row as a block, which has all columns again.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ _GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """Column of a table.
 
     Attributes:
-        heading: what stands above it.
-        is_numeric: its cells are aligned on the right.
-        drops: where there is no room, columns are left out in this order, 1 first; 0: never.
-        wraps: its cells are texts or lists, which may be broken between words where that leaves
-            this many characters a line at least; 0: they are names or numbers.
-        short: the shorter form of a cell.
+        heading: Heading of the column.
+        is_numeric: True to align its cells on the right.
+        drops: Rank among the columns that are left out if there is no room, 1 first; 0 for never.
+        wraps: Least width of its cells if they are running text, which may be broken between words;
+            0 for names or numbers.
+        short: Returns the short form of a cell.
     """
 
     heading: str
@@ -38,7 +37,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLines:
-    """A table as lines: its head's (none if rows are blocks), those below, and what is left out."""
+    """Lines of a table.
+
+    They are those of the head (none if rows are blocks) and the body, with the columns left out.
+    """
 
     head: tuple[str, ...]
     body: tuple[str, ...]
@@ -48,7 +50,7 @@ class TableLines:
 def lay_out(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None
 ) -> TableLines:
-    """The table's lines, none longer than ``width`` unless a single name is.
+    """Return the table's lines, none longer than ``width`` unless a single name is.
 
     ``width`` None allows lines of any length.
     """
@@ -59,20 +61,20 @@ def lay_out(
         [_shortened(column, cell) for column, cell in zip(columns, row, strict=True)]
         for row in rows
     ]
-    kept = list(range(len(columns)))
+    indices = list(range(len(columns)))
     while True:
-        own = [columns[index] for index in kept]
-        cells = [[row[index] for index in kept] for row in texts]
-        widths = _fitting_widths(own, cells, width)
+        kept_columns = [columns[index] for index in indices]
+        cells = [[row[index] for index in indices] for row in texts]
+        widths = _fitting_widths(kept_columns, cells, width)
         if widths is not None:
             left_out = tuple(
-                each.heading for index, each in enumerate(columns) if index not in kept
+                column.heading for index, column in enumerate(columns) if index not in indices
             )
-            return _lines(own, cells, widths, left_out)
-        droppable = [index for index in kept if columns[index].drops]
+            return _lines(kept_columns, cells, widths, left_out)
+        droppable = [index for index in indices if columns[index].drops]
         if not droppable:
             return _stacked(columns, rows, width)
-        kept.remove(min(droppable, key=lambda index: columns[index].drops))
+        indices.remove(min(droppable, key=lambda index: columns[index].drops))
 
 
 def _shortened(column: Column, cell: str) -> str:
@@ -80,7 +82,7 @@ def _shortened(column: Column, cell: str) -> str:
 
 
 def _natural_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """What each column takes with nothing broken."""
+    """Return the width of each column with nothing broken."""
     return [
         max(display_width(column.heading), _longest_line([row[index] for row in rows]))
         for index, column in enumerate(columns)
@@ -88,7 +90,7 @@ def _natural_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) ->
 
 
 def _least_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[int]:
-    """What each column takes with headings and texts broken between words."""
+    """Return the width of each column with headings and texts broken between words."""
     least = []
     for index, column in enumerate(columns):
         cells = [row[index] for row in rows]
@@ -103,12 +105,12 @@ def _least_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> l
 def _fitting_widths(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
 ) -> list[int] | None:
-    """Widths that fit into ``width``; None where not even the least do."""
+    """Return widths that fit into ``width``, or None if not even the least do."""
     fitting, wide = _least_widths(columns, rows), _natural_widths(columns, rows)
     spare = width - _total(fitting)
     if spare < 0:
         return None
-    while spare and fitting != wide:  # a character in turn for each column that could do with it
+    while spare and fitting != wide:  # one character in turn for each column that needs it
         for index, natural in enumerate(wide):
             if spare and fitting[index] < natural:
                 fitting[index] += 1
@@ -144,7 +146,7 @@ def _row_lines(
 ) -> list[str]:
     parts = [wrapped(cell, width) for cell, width in zip(cells, widths, strict=True)]
     height = max(map(len, parts), default=0)
-    # A heading on fewer lines than others stands right above its column.
+    # A heading with fewer lines than others is aligned at the bottom.
     padded = [
         [""] * (height - len(part)) + part if is_head else part + [""] * (height - len(part))
         for part in parts
@@ -164,7 +166,7 @@ def _aligned(text: str, width: int, is_numeric: bool) -> str:
 
 
 def _stacked(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> TableLines:
-    """Each row as a block: its first cell, then a line for each other that says something."""
+    """Return each row as a block: its first cell, then a line for each other nonempty one."""
     margin = max((display_width(column.heading) for column in columns[1:]), default=0)
     hang = " " * (len(_GAP) * 2 + margin)
     body: list[str] = []

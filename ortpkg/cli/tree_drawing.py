@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class TreeNode(NamedTuple):
-    """One line of a tree, in a style, and what hangs from it."""
+    """One line of a tree with its style and children."""
 
     text: str
     children: tuple[TreeNode, ...] = ()
@@ -17,19 +17,19 @@ class TreeNode(NamedTuple):
 def drawn(
     node: TreeNode, *, is_unicode: bool = True, lead: str = "", follow: str = ""
 ) -> Iterator[tuple[str, str, str]]:
-    """Text, style, and what stands before further lines of the text, for each line of a tree.
+    """Yield text, style, and prefix of continuation lines, for each line of a tree.
 
     Args:
-        node: the tree.
-        is_unicode: whether branches are drawn with lines; with ASCII otherwise.
-        lead: what stands before the first line.
-        follow: what stands before the others.
+        node: The tree.
+        is_unicode: True to draw branches with lines, False for ASCII.
+        lead: Prefix of the first line.
+        follow: Prefix of the other lines.
     """
     stem = "│" if is_unicode else "|"
     yield f"{lead}{node.text}", node.style, f"{follow}{stem if node.children else ' '}  "
     middle, end = ("├─ ", "└─ ") if is_unicode else ("|- ", "`- ")
-    for place, child in enumerate(node.children):
-        is_last = place == len(node.children) - 1
+    for index, child in enumerate(node.children):
+        is_last = index == len(node.children) - 1
         yield from drawn(
             child,
             is_unicode=is_unicode,

@@ -1,4 +1,4 @@
-"""``ortpkg uninstall``: packages that are wanted no more."""
+"""``ortpkg uninstall``: removes packages from the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ortpkg unpack``: a packed package as a directory again."""
+"""``ortpkg unpack``: makes a folder from a packed package."""
 
 from __future__ import annotations
 
@@ -75,11 +75,12 @@ def _list(file: Path, output: Output) -> int:
         entries = archive.entries
     if output.is_json:
         output.json(
-            "archive", {"entries": [{"name": each.name, "nbytes": each.nbytes} for each in entries]}
+            "archive",
+            {"entries": [{"name": entry.name, "nbytes": entry.nbytes} for entry in entries]},
         )
     else:
         output.table(
             [Column("bytes", is_numeric=True), Column("file")],
-            [(each.nbytes, each.name) for each in entries],
+            [(entry.nbytes, entry.name) for entry in entries],
         )
     return ExitCode.DONE

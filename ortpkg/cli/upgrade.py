@@ -1,4 +1,4 @@
-"""``ortpkg upgrade``: installed packages as their references name them now."""
+"""``ortpkg upgrade``: installs what the references of installed packages name now."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(
     for installed in named_packages(store, names):
         try:
             with copy_progress() as progress:
-                found = upgrade(
+                outcome = upgrade(
                     installed,
                     store=store,
                     trust_policy=trust_policy,
@@ -52,22 +52,23 @@ def command(
         except OrtpkgError as error:
             failed.append((installed, error))
             continue
-        upgrades.append(found)
+        upgrades.append(outcome)
         if not as_json:
-            _print_upgrade(found, output)
+            _print_upgrade(outcome, output)
     if as_json:
-        done = [_upgrade_json(each) for each in upgrades]
-        errors = [{"name": each.name, "error": str(why)} for each, why in failed]
+        done = [_upgrade_json(item) for item in upgrades]
+        errors = [{"name": item.name, "error": str(why)} for item, why in failed]
         output.json("upgrade", {"dry_run": dry_run, "packages": done, "failed": errors})
-    for each, why in failed:
-        output.note(f"error: {each.name}: {why}", style="red", is_urgent=True)
+    for item, why in failed:
+        output.note(f"error: {item.name}: {why}", style="red", is_urgent=True)
     return int(failed[0][1].exit_code) if failed else ExitCode.DONE
 
 
 def named_packages(store: PackageStore, names: Sequence[str] | None) -> list[Generation]:
-    """The installed packages of these names, or all.
+    """Return the installed packages of these names, or all.
 
-    PackageNotInstalledError for a name that is none.
+    Raises:
+        PackageNotInstalledError: A name is not installed.
     """
     if names:
         return [store.find(installed_reference(name).name) for name in dict.fromkeys(names)]
@@ -95,16 +96,16 @@ def _print_upgrade(outcome: Upgrade, output: Output) -> None:
         output.note(f"fetched {nbytes_text(outcome.moved_nbytes)}")
 
 
-def _upgrade_json(found: Upgrade) -> dict[str, Any]:
+def _upgrade_json(outcome: Upgrade) -> dict[str, Any]:
     return {
-        **plan_json(found.plan),
-        "is_current": found.is_current,
+        **plan_json(outcome.plan),
+        "is_current": outcome.is_current,
         "before": {
-            "generation": found.installed.number,
-            "tag": found.installed.tag,
-            "digest": found.installed.digest,
-            "variants": list(found.installed.variants),
+            "generation": outcome.installed.number,
+            "tag": outcome.installed.tag,
+            "digest": outcome.installed.digest,
+            "variants": list(outcome.installed.variants),
         },
-        "generation": None if found.generation is None else found.generation.number,
-        "fetched_nbytes": found.moved_nbytes,
+        "generation": None if outcome.generation is None else outcome.generation.number,
+        "fetched_nbytes": outcome.moved_nbytes,
     }

@@ -1,4 +1,4 @@
-"""``ortpkg validate``: everything that is wrong or doubtful in a package."""
+"""``ortpkg validate``: prints everything that is wrong or doubtful in a package."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _print(
         content = {
             "errors": errors,
             "warnings": warnings,
-            "findings": [finding_json(each) for each in findings],
+            "findings": [finding_json(finding) for finding in findings],
         }
         output.json("validate", content)
     elif output_format is FindingFormat.SARIF:

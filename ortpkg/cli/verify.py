@@ -1,4 +1,4 @@
-"""``ortpkg verify``: whether a package's bytes are those that digests.json records."""
+"""``ortpkg verify``: compares a package's bytes with the record in digests.json."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def command(
     _refuse_contradictions(
         repair_from, record=record, dry_run=dry_run, demands_signature=demands_signature
     )
-    place = parse_reference(package) if package is not None else None
-    if isinstance(place, OciReference | LayoutReference):
-        return _verify_published(place, wanted, output, is_wanted=demands_signature)
+    reference = parse_reference(package) if package is not None else None
+    if isinstance(reference, OciReference | LayoutReference):
+        return _verify_published(reference, wanted, output, is_wanted=demands_signature)
     use = Use.CHANGE if record or repair_from is not None else Use.READ
     named = None if package is None else NamedPackage.of(package, use)
     root = chosen_package(resolved_packages({"package": named}, output)["package"], output)
@@ -149,7 +149,7 @@ def _report(
     record: bool,
     operations: FileOperations | None,
 ) -> VerificationReport:
-    """Compares the files with digests.json; records, or repairs, them where that is asked for."""
+    """Compare the files with digests.json; record or repair them if requested."""
     with copy_progress() as progress:
         if record:
             return record_digests(
@@ -165,15 +165,19 @@ def _report(
 
 
 def _verify_published(
-    place: OciReference | LayoutReference, wanted: WantedSigner, output: Output, *, is_wanted: bool
+    reference: OciReference | LayoutReference,
+    wanted: WantedSigner,
+    output: Output,
+    *,
+    is_wanted: bool,
 ) -> int:
-    """Looks at the signatures of a package whose files are elsewhere."""
+    """Check the signatures of a package whose files are elsewhere."""
     if not is_wanted:
         raise UsageError(
-            f"{quoted(str(place))} is not here, so there are no files to hash; --signature looks at"
-            " its signatures"
+            f"{quoted(str(reference))} is not here, so there are no files to hash; --signature"
+            " looks at its signatures"
         )
-    acceptances = check_published(place, wanted)
+    acceptances = check_published(reference, wanted)
     if output.is_json:
         output.json("verify", {"exit_code": 0, "signatures": acceptances_json(acceptances)})
     else:
@@ -217,7 +221,7 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
 
 
 def _warn_of_stale(root: Path, output: Output) -> None:
-    """Name compiled variants whose source is another model; a package that cannot be read: none."""
+    """Print compiled variants whose source is another model; nothing for an unreadable package."""
     with contextlib.suppress(PackageError):
         package = open_package(root)
         for component in package.components:
@@ -237,13 +241,13 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
         "package_digest": report.package_digest,
         "differences": [
             {
-                "kind": each.kind.value,
-                "file": _shown(each.file),
-                "message": each.message,
-                "expected": each.expected,
-                "actual": each.actual,
+                "kind": difference.kind.value,
+                "file": _shown(difference.file),
+                "message": difference.message,
+                "expected": difference.expected,
+                "actual": difference.actual,
             }
-            for each in report.differences
+            for difference in report.differences
         ],
         "absent": {_shown(file): nbytes for file, nbytes in report.absent_files.items()},
         "repaired": [_shown(file) for file in report.repaired],
@@ -255,5 +259,8 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
 
 
 def _shown(file: str) -> str:
-    """A file's name as text: bytes that are no UTF-8 as ``\\xNN``, for no encoding prints them."""
+    r"""Return a file's name as text that any encoding can print.
+
+    Bytes that are not UTF-8 become ``\xNN``.
+    """
     return os.fsencode(file).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Lines for a screen of some width, broken between words, but not inside names or quantities."""
+"""Wrapping of lines between words, but not inside names or quantities."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-#: What stays on one line: a quoted name with all its spaces, a name or a shape in brackets if it is
-#: not long, a number with its unit, or whatever has no space.
+#: Parts that stay on one line: a quoted name with its spaces, a short name or shape in brackets, a
+#: number with its unit, or anything without a space.
 _UNBROKEN = re.compile(
     r"(?:(?<!\w)'(?:[^'\\]|\\.){0,80}'(?!\w)"
     r"|\((?:[^()]|\([^()]{0,9}\)){0,40}\)"
@@ -18,7 +18,7 @@ _UNBROKEN = re.compile(
 
 
 def display_width(text: str) -> int:
-    """How many columns ``text`` takes: two for wide characters, none for combining ones."""
+    """Return the columns of ``text``: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
     return sum(map(_character_width, text))
@@ -31,21 +31,21 @@ def _character_width(character: str) -> int:
 
 
 def unbroken_parts(text: str) -> list[str]:
-    """The parts of ``text`` that must each stay on one line, without the spaces between them."""
+    """Return the parts of ``text`` that must each stay on one line, without spaces."""
     return _UNBROKEN.findall(text)
 
 
 def wrapped(text: str, width: int, *, hang: str = "") -> list[str]:
-    """``text`` as lines of at most ``width`` columns.
+    """Return ``text`` as lines of at most ``width`` columns.
 
-    A part that is longer has a line to itself, and is whole.
-
-    ``hang`` stands before every line after the first. Line breaks of ``text`` stay, and so does
-    what it begins with.
+    A longer part gets a whole line. ``hang`` begins every line after the first. Line breaks of
+    ``text`` and its leading spaces stay.
     """
     if len(text) <= width and text.isascii() and "\n" not in text:
         return [text]
-    return [line for each in text.split("\n") for line in _wrapped_line(each, width, hang)]
+    return [
+        line for text_line in text.split("\n") for line in _wrapped_line(text_line, width, hang)
+    ]
 
 
 def _wrapped_line(text: str, width: int, hang: str) -> Iterator[str]:
