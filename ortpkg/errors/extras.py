@@ -40,7 +40,8 @@ LIBRARIES = {
 class MissingExtraError(UsageError):
     """A library of one of ortpkg's extras is not installed, or cannot be loaded.
 
-    The message is :func:`missing_library_text`.
+    The message is :func:`missing_library_text` of ``purpose``, ``library``, ``cause`` and
+    ``otherwise``.
 
     Attributes:
         library: Its name, a key of :data:`LIBRARIES`.
