@@ -400,8 +400,8 @@ class _Runner:
                 print_report(report, self.output)
         as_asked = self.finish()
         if self.output.is_json:
-            samples = [report_json(report) for report in reports]
-            content = {"as_asked": as_asked, "load_s": self.load_s, "samples": samples}
+            sample_reports = [report_json(report) for report in reports]
+            content = {"as_asked": as_asked, "load_s": self.load_s, "samples": sample_reports}
             self.output.json("run", {"ran": self.runs_json(), **content})
         if output is not None:
             self.output.note(f"wrote {output}")

@@ -80,7 +80,7 @@ class _RayEngine:
         self._all_usable = len(self._trials) == len(node_trials)
         if self._tolerance is not None:
             verify_same_results(self._trials, self._tolerance)
-            allowed = frozenset(trial.key for trial in self._trials for trial in trial.chosen)
+            allowed = frozenset(variant.key for trial in self._trials for variant in trial.chosen)
             self._use = replace(self._use, allowed=allowed)
         return node_trials
 

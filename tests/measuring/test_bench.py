@@ -22,7 +22,7 @@ from onnx import numpy_helper
 import ortpkg
 from ortpkg.bench.benchmark import BenchReport, BenchWishes, bench
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.cli.bench import _tell
+from ortpkg.cli.bench import _print_result
 from ortpkg.cli.rendering import Output
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
@@ -687,4 +687,4 @@ def test_the_exit_code_says_why_nothing_was_measured(
     candidate = _candidate(tmp_path / "m.onnx")
     results = tuple(CandidateResult(candidate=candidate, outcome=each) for each in outcomes)
     report = BenchReport(package_name="p", results=results, workloads={}, plan=_QUICK)
-    assert _tell(report, Output(is_json=False), None) == exit_code
+    assert _print_result(report, Output(is_json=False), None) == exit_code
