@@ -28,7 +28,7 @@ def tensor(name: str, *shape: Size, scalar: Scalar = Scalar.F32) -> Tensor:
 
 
 def read(tensor: Tensor, *axes: int) -> Read:
-    """The element whose places are these axes."""
+    """The element whose coordinates are these axes."""
     return Read(tensor, tuple(along(axis) for axis in axes))
 
 

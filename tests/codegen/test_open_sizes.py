@@ -42,7 +42,7 @@ def test_what_computes_the_shape_of_a_reshape_leaves_no_operation() -> None:
         "y: f32[batch, length, 8] = map\n"
         "    axes: (batch, length, 8)\n"
         "    value: max(x[a0, a1, a2], 0)\n"
-        "    places: (a0, a1, a2)\n"
+        "    coordinates: (a0, a1, a2)\n"
         "z: f32[2*batch, length, 4] = alias\n"
         "    source: y: f32[batch, length, 8]\n"
     )

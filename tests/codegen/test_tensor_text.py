@@ -37,7 +37,7 @@ def test_operations_are_formulas_over_their_axes() -> None:
         "y: f16[n, 8] = map\n"
         "    axes: (n, 8)\n"
         "    value: f16(max((x[a0, a1] + bias[(2)*a1 + 1]), 0.0))\n"
-        "    places: (a0, a1)\n"
+        "    coordinates: (a0, a1)\n"
         "y#2: f32[n] = reduce\n"
         "    axes: (n)\n"
         "    reduced: (8)\n"
