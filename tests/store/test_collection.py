@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +144,30 @@ def test_what_is_young_stays(store: PackageStore) -> None:
     report = store.gc(rules)
     assert _removed(report, CollectedKind.PACKAGE) == [content.key]
     assert descriptor_of(b"blob").digest in _removed(report, CollectedKind.BLOB)
+
+
+def test_an_installation_from_before_the_clock_was_set_back_is_not_young_for_ever(
+    store: PackageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        next_week = time.time() + 7 * 24 * 3600
+        patched.setattr(time, "time", lambda: next_week)
+        install(store, 1)
+    install(store, 2)
+
+    assert _removed(store.gc(AT_ONCE), CollectedKind.GENERATION) == ["digits generation 1"]
+
+
+def test_a_folder_beside_generations_is_none(store: PackageStore) -> None:
+    install(store, 1)
+    generations = store.root / "names/digits/generations"
+    shutil.copytree(generations / "0000001", generations / "0000001-copy")
+
+    assert [generation.number for generation in store.history("digits")] == [1]
+    install(store, 2)
+    store.gc(AT_ONCE)
+    assert [generation.number for generation in store.history("digits")] == [2]
+    assert (generations / "0000001-copy").is_dir()
 
 
 def test_what_ran_lately_stays_where_that_is_wanted(store: PackageStore) -> None:

@@ -28,15 +28,19 @@ from tests.store.store_packages import make_old
 
 HELD = Holdings(trees=frozenset({"t"}), blobs=frozenset({"b"}))
 _HOLD = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.store.leases import Holdings, take_lease
 from ortpkg.store.store_folder import StoreFolder
 lease = take_lease(StoreFolder(Path(sys.argv[1]), FileOperations()), Holdings(trees=frozenset("t")))
+if sys.argv[2] == "leave to a child" and os.fork():
+    os._exit(0)
 print("held", flush=True)
 if sys.argv[2] == "wait":
     time.sleep(60)
+if sys.argv[2] == "leave to a child":
+    sys.stdin.read()
 """
 
 
@@ -94,6 +98,17 @@ def test_a_forked_child_does_not_end_its_parents_lease(folder: StoreFolder) -> N
     os.waitpid(child, 0)
     assert leased(folder) == HELD
     lease.release()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
+def test_a_child_goes_on_with_the_lease_of_a_parent_that_ended(folder: StoreFolder) -> None:
+    words = [sys.executable, "-c", _HOLD, str(folder.root), "leave to a child"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        process.wait()
+        assert leased(folder).has_tree("t")
+        assert finished_announcements(folder) == []
 
 
 def test_who_wants_what_is_being_collected_waits(folder: StoreFolder) -> None:
