@@ -7,7 +7,6 @@ instead of k².
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -181,13 +180,7 @@ def _counts(
             -((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis]
         )
         total = total[..., None] * (until - below).astype(dtype)
-    total = np.maximum(total, 1)  # a window of padding alone is 0, as in onnxruntime
-    total.flags.writeable = False
-    return total
-
-
-#: Of the counts of usual planes, which are kept.
-_kept_counts = lru_cache(maxsize=64)(_counts)
+    return np.maximum(total, 1)  # a window of padding alone is 0, as in onnxruntime
 
 
 @kernel("AveragePool", since=(1, 7, 10, 11, 19, 22), types={"T": FLOATS})
@@ -198,15 +191,13 @@ def average_pool(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         windows = attributes.windows(_spatial(x))
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-        is_usual = element_count(windows.output) <= _BLOCK
         most_counts = element_count(windows.output) + _COUNT_ARRAYS * max(windows.output)
-        counts_nbytes = 0 if is_usual else most_counts * _INT64.itemsize
+        counts_nbytes = most_counts * _INT64.itemsize
         context.check_allocation(widened_nbytes(x, out) + counts_nbytes)
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
         _pooled(context, np.add, 0, wide, windows, sums)
-        counts = _kept_counts if is_usual else _counts
-        np.divide(sums, counts(windows, x.shape[2:], include_pad, sums.dtype), out=sums)
+        np.divide(sums, _counts(windows, x.shape[2:], include_pad, sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")
         return out

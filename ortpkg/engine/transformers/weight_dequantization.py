@@ -8,7 +8,7 @@ memory; so do those of a model that is going to be written.
 from __future__ import annotations
 
 from ortpkg.engine.transformers.constant_folding import fold_nodes
-from ortpkg.engine.transformers.rewriting import tensor_type
+from ortpkg.engine.transformers.rewriting import has_used_output, tensor_type
 from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import PACKED_BITS
@@ -22,7 +22,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
         return 0
 
     def folds(node: Node) -> bool:
-        if node.op_type != "DequantizeLinear":
+        if node.op_type != "DequantizeLinear" or not has_used_output(graph, node.outputs):
             return False
         weight = tensor_type(graph, node.inputs[0])
         return weight is not None and weight.element_type not in PACKED_BITS
