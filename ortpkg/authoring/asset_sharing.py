@@ -15,10 +15,11 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.component_folders import ranges_of
 from ortpkg.authoring.contents import ContentKey, read_contents
+from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights, relative_to_folder
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.variant_files import option_places
-from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits, ModelFilePlace
+from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.tensor_messages import with_data_at, with_empty_data
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
@@ -144,9 +145,9 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
     """Yield variants with data files; the others of their folder decide if they can share."""
     assets = {asset.path: asset.uri for asset in package.shared_assets}
     folders = _VariantFolders(package)
-    documents = DocumentEdits(package)  # without edits
+    documents = EditedDocuments(package)  # without edits
     for component in package.components:
-        document = documents.document(component)
+        document = ComponentDocument(documents, component)
         for variant in component.variants:
             if variant.model_path is None:
                 continue

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ortpkg.authoring.create import parse_format
 from ortpkg.authoring.describe_package import PackageDescription
-from ortpkg.authoring.document_edits import checked_document
+from ortpkg.authoring.edited_documents import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
 from ortpkg.authoring.olive_conversion import GenaiFolders, genai_folders, without_configs
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.component_folders import UsedPaths
+from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.restated_sources import restated_sources
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
-from ortpkg.authoring.variant_places import DocumentEdits, ModelFilePlace
+from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.derived_variants import DERIVED_FACT, recorded_or_computed_digests
@@ -184,16 +185,16 @@ def carry_out_assets(
     check_no_links(package)
     plan = plan_assets(package, only=only, progress=progress)
     verify_recorded(package, plan.read, progress)
-    edits = DocumentEdits(package)
+    edits = EditedDocuments(package)
     by_component: dict[str, dict[str, ModelFilePlace]] = {}
     for (name, variant), model_place in plan.places.items():
         by_component.setdefault(name, {})[variant] = model_place
     for component in package.components:
         if component.name in by_component:
-            edits.document(component).place(by_component[component.name])
+            ComponentDocument(edits, component).place(by_component[component.name])
     if changes := edits.changes():
         change = PackageChange(
-            documents=tuple(changes.values()),
+            documents=changes,
             new_directories={},
             new_files={
                 _relative(path, package.root): content for path, content in plan.new_files.items()
@@ -255,10 +256,10 @@ class _Deduplication:
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}
         self._left_out: list[LeftOutVariant] = []
-        self._documents = DocumentEdits(package)  # without edits
+        self._documents = EditedDocuments(package)  # without edits
         self._used = UsedPaths(package)
-        self._named = DocumentEdits(package)
-        self._moving = DocumentEdits(package)
+        self._named = EditedDocuments(package)
+        self._moving = EditedDocuments(package)
         self._removes: list[str] = []
         self._new_files: dict[str, ComposedFile] = {}
 
@@ -287,7 +288,7 @@ class _Deduplication:
         return self._report(is_dry_run=False)
 
     def _plan_of(self, component: ComponentInfo) -> ComponentPlan:
-        document = self._documents.document(component)
+        document = ComponentDocument(self._documents, component)
         return plan_component(
             self._package, component, document, self._used, self._options, progress=self._progress
         )
@@ -299,7 +300,8 @@ class _Deduplication:
             return
         verify_recorded(self._package, _files_read(plan.groups), self._progress)
         hosts = [variant for group in plan.groups for variant in group.host.variants]
-        named, moving = self._named.document(component), self._moving.document(component)
+        named = ComponentDocument(self._named, component)
+        moving = ComponentDocument(self._moving, component)
         named.place(named.unnamed(hosts))
         model_places = {
             name: model_place for group in plan.groups for name, model_place in group.places.items()
@@ -318,14 +320,14 @@ class _Deduplication:
 
     def _changes(self) -> Iterator[PackageChange]:
         """Yield the changes in order: name models found without a name, then move weights."""
-        named = self._named.changes()
+        named = {change.path: change for change in self._named.changes()}
         if named:
             yield PackageChange(documents=tuple(named.values()), new_directories={})
         moved = self._moving.changes()
         if moved:
             documents = (
-                replace(change, before=named[path].after) if path in named else change
-                for path, change in moved.items()
+                replace(change, before=named[change.path].after) if change.path in named else change
+                for change in moved
             )
             yield PackageChange(
                 documents=tuple(documents),

@@ -8,13 +8,11 @@ which ``transaction.commit_change`` may replace them, so that the package is val
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Any
 
+from ortpkg.authoring.edited_documents import EditedDocuments, checked_document, metadata_path
 from ortpkg.authoring.overall_values import OverallValues, is_same, overall_values
 from ortpkg.authoring.package_documents import (
     ComponentEntry,
@@ -25,24 +23,13 @@ from ortpkg.authoring.package_documents import (
     package_documents,
 )
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.frozen import thaw
-from ortpkg.documents.json_documents import dump_document, parse_document
-from ortpkg.errors import AuthoringError, PackageFormatError, quoted
+from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.changes.transaction import DocumentChange
-from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
+from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
-
-_SCHEMAS: dict[
-    PackageFormat, tuple[tuple[str, ...], tuple[str, ...]]
-] = {  # of the manifest, of the others
-    PackageFormat.METADATA: (("manifest",), ("metadata",)),
-    PackageFormat.COMPONENT: (("component_manifest",), ("component",)),
-    PackageFormat.UNIVERSAL: (("manifest", "component_manifest"), ("metadata", "component")),
-}
 
 
 def new_documents(
@@ -55,7 +42,7 @@ def new_documents(
     variants: Mapping[str, VariantEntry] | None = None,
     signature: ModelSignature | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """The documents of a new package: its manifest and, where there is a component, that one's."""
+    """Return the documents of a new package: its manifest, and its component's if it has one."""
     values = overall_values([signature])
     package = PackageEntry(
         name=name,
@@ -74,9 +61,9 @@ def new_documents(
 
 
 def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
-    """Where a new folder of ``component`` goes, relative to the root: beside its others.
+    """Return the path of a new folder of ``component``, relative to the root: beside its others.
 
-    AuthoringError where the component lies outside of the package.
+    Raises AuthoringError where the component lies outside of the package.
     """
     found = package.component(component)
     if found is None or found.directory == package.root:
@@ -95,7 +82,7 @@ def adding_variant(
     entry: VariantEntry,
     overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """The documents that change when ``variant`` joins ``component``.
+    """Return the documents that change when ``variant`` joins ``component``.
 
     A component that is new joins the manifest.
 
@@ -110,40 +97,40 @@ def adding_variants(
     joining: Mapping[str, ComponentEntry],
     overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """As :func:`adding_variant`, for several, by component.
+    """Return the documents that change when several variants join, by component.
 
     Of a component that is not there yet, all that its entry states is written; of one that is
     there, the variants alone are added.
     """
-    editor = DocumentEditor(package)
+    documents = EditedDocuments(package)
     is_listed = True
     for component, joined in joining.items():
         existing = package.component(component)
         if existing is None:
-            is_listed = _add_component(editor, component, joined)
+            is_listed = _add_component(documents, component, joined)
             continue
         for variant, entry in joined.variants.items():
-            put_variant(editor, existing, variant, entry)
+            put_variant(documents, existing, variant, entry)
     if overall is not None:
-        _restate(editor, overall)
+        _restate(documents, overall)
     # The last one makes a component appear: the manifest, or metadata.json itself where components
     # are discovered.
-    return editor.changes(last=MANIFEST if is_listed else metadata_path(next(iter(joining))))
+    return documents.changes(last=MANIFEST if is_listed else metadata_path(next(iter(joining))))
 
 
 def put_variant(
-    editor: DocumentEditor, component: ComponentInfo, variant: str, entry: VariantEntry
+    documents: EditedDocuments, component: ComponentInfo, variant: str, entry: VariantEntry
 ) -> None:
-    """States ``variant`` of a component that is there: at the end, or in place of its namesake."""
-    package = editor.package
+    """State ``variant`` of an existing component: at the end, or in place of its namesake."""
+    package = documents.package
     if package.format is not PackageFormat.METADATA:
-        editor.component_body(component)["variants"][variant] = component_body(
+        documents.component_body(component)["variants"][variant] = component_body(
             _placed(package, component, variant, entry),
             with_facts=package.format is PackageFormat.COMPONENT,
         )
     if package.format is not PackageFormat.COMPONENT:
-        inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
-        older = editor.value(metadata_path(component.name))
+        inline_variants(documents.value(MANIFEST), component.name).pop(variant, None)
+        older = documents.value(metadata_path(component.name))
         if not older:  # so far, its variants stand in the manifest alone
             older["component_model_name"] = component.name
         variants = older.setdefault("model_variants", {})
@@ -153,42 +140,42 @@ def put_variant(
 def removing_variant(
     package: PackageInfo, component: ComponentInfo, variant: str
 ) -> tuple[DocumentChange, ...]:
-    """The documents that change when ``variant`` leaves ``component``, which keeps others."""
+    """Return the documents that change when ``variant`` leaves ``component``."""
     return removing_variants(package, {component.name: [variant]})
 
 
 def removing_variants(
     package: PackageInfo, leaving: Mapping[str, Iterable[str]]
 ) -> tuple[DocumentChange, ...]:
-    """As :func:`removing_variant`, for several: component → variants."""
-    editor = DocumentEditor(package)
+    """Return the documents that change when several variants leave: component → variants."""
+    documents = EditedDocuments(package)
     last = MANIFEST
     for component in package.components:
         for variant in leaving.get(component.name, ()):
             if package.format is not PackageFormat.METADATA:
-                del editor.component_body(component)["variants"][variant]
+                del documents.component_body(component)["variants"][variant]
             if package.format is not PackageFormat.COMPONENT:
-                older = editor.value(metadata_path(component.name)).get("model_variants", {})
+                older = documents.value(metadata_path(component.name)).get("model_variants", {})
                 in_metadata = older.pop(variant, None)
-                inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
+                inline_variants(documents.value(MANIFEST), component.name).pop(variant, None)
                 # What one document has alone must be a whole variant: the manifest goes last where
                 # it alone names the file.
                 if in_metadata is not None and (
                     in_metadata.get("model_file") or in_metadata.get("file")
                 ):
                     last = metadata_path(component.name)
-    return editor.changes(last=last)
+    return documents.changes(last=last)
 
 
 def removing_component(
     package: PackageInfo, component: str, overall: OverallValues | None = None
 ) -> tuple[DocumentChange, ...]:
-    """The manifest without ``component``.
+    """Return the manifest without ``component``.
 
     Where components were discovered, it lists the others from now on.
     """
-    editor = DocumentEditor(package)
-    manifest = editor.value(MANIFEST)
+    documents = EditedDocuments(package)
+    manifest = documents.value(MANIFEST)
     if package.format is not PackageFormat.METADATA:
         del manifest["components"][component]
     declared = manifest.get("component_models")
@@ -200,126 +187,16 @@ def removing_component(
     if len(package.components) == 1:
         _drop_overall_values(manifest, package.format)
     elif overall is not None:
-        _restate(editor, overall)
-    return editor.changes()
+        _restate(documents, overall)
+    return documents.changes()
 
 
-def checked_document(value: Any, path: str, form: PackageFormat) -> bytes:
-    """The bytes of a document of a package of that format.
-
-    AuthoringError as :func:`checked_content`.
-    """
-    manifest, others = _SCHEMAS[form]
-    content = b""
-    for schema in manifest if path == MANIFEST else others:
-        content = checked_content(value, path, schema=schema)
-    return content
-
-
-def checked_content(value: Any, path: str, *, schema: str | None = None) -> bytes:
-    """The document's bytes, once they have been read back as a reader would read them.
-
-    A model's metadata or a flag may bring what breaks a reader's limits.
-
-    ``schema`` is what it has to keep; None: that of the metadata generation. AuthoringError where
-    the package would not open any more.
-    """
-    try:
-        content = dump_document(value)
-        parse_document(content, document=path)
-    except (ValueError, PackageFormatError) as error:
-        raise AuthoringError(
-            f"the change was refused, since {quoted(path)} would be wrong: {error}"
-        ) from error
-    schema = schema or ("manifest" if path == MANIFEST else "metadata")
-    if findings := check_schema(value, schema, document=path):
-        problems = "; ".join(map(str, findings))
-        raise AuthoringError(
-            f"the change was refused, since {quoted(path)} would be wrong: {problems}"
-        )
-    return content
-
-
-class DocumentEditor:
-    """The documents of a package while they are edited."""
-
-    def __init__(self, package: PackageInfo) -> None:
-        self.package = package
-        self._before: dict[str, bytes | None] = {}
-        self._read: dict[str, Any] = {}
-        self._values: dict[str, Any] = {}
-        if not (package.root / MANIFEST).is_file():
-            raise AuthoringError(
-                f"{quoted(package.root)} is a component model on its own, without {MANIFEST}: make"
-                " a package of it first, with ortpkg convert"
-            )
-
-    def value(self, path: str) -> dict[str, Any]:
-        """The document at ``path``, to be changed in place.
-
-        An empty one where there is none yet.
-        """
-        if path not in self._values:
-            file = self.package.root / path
-            self._before[path] = file.read_bytes() if file.is_file() else None
-            before = self._before[path]
-            self._read[path] = {} if before is None else parse_document(before, document=path)
-            self._values[path] = copy.deepcopy(self._read[path])
-        found: dict[str, Any] = self._values[path]
-        return found
-
-    def component_body(self, component: ComponentInfo) -> dict[str, Any]:
-        """The object with a component's ``variants``, in the manifest or in its own document."""
-        declared = self.value(MANIFEST)["components"][component.name]
-        path = MANIFEST
-        if isinstance(declared, str):
-            path = PurePosixPath(declared).as_posix()
-            path = f"{path}/{COMPONENT}" if (self.package.root / path).is_dir() else path
-        is_universal = self.package.format is PackageFormat.UNIVERSAL
-        if is_universal and path != metadata_path(component.name):
-            raise AuthoringError(
-                f"the variants of component model {quoted(component.name)} are listed in two"
-                " documents, which no change can replace at once: bring them together with ortpkg"
-                " convert"
-            )
-        if PurePosixPath(path).is_absolute():
-            raise AuthoringError(
-                f"component model {quoted(component.name)} lies outside of the package"
-            )
-        body: dict[str, Any] = declared if path == MANIFEST else self.value(path)
-        return body
-
-    def changes(self, *, last: str = MANIFEST) -> tuple[DocumentChange, ...]:
-        """The changed documents in the order they were first asked for, ``last`` at the end."""
-        paths = [
-            path
-            for path, value in self._values.items()
-            if not _is_same_text(value, self._read[path])
-        ]
-        ordered = [path for path in paths if path != last] + [
-            path for path in paths if path == last
-        ]
-        return tuple(
-            DocumentChange(
-                path=path,
-                before=self._before[path],
-                after=checked_document(self._values[path], path, self.package.format),
-            )
-            for path in ordered
-        )
-
-
-def _is_same_text(value: Any, other: Any) -> bool:
-    """Whether two JSON values are written alike: keys in the same order, too."""
-    return json.dumps(thaw(value)) == json.dumps(thaw(other))
-
-
-def _add_component(editor: DocumentEditor, component: str, entry: ComponentEntry) -> bool:
-    """Whether the manifest lists it; otherwise, components are discovered."""
-    package = editor.package
+def _add_component(documents: EditedDocuments, component: str, entry: ComponentEntry) -> bool:
+    """Add a component; return True if the manifest lists its components."""
+    package = documents.package
     path = component_document(component, package.format)
-    editor.value(path).update(component_content(component, entry, package.format))
-    manifest = editor.value(MANIFEST)
+    documents.value(path).update(component_content(component, entry, package.format))
+    manifest = documents.value(MANIFEST)
     declared = manifest.get("component_models")
     if isinstance(declared, dict):
         declared[component] = {}
@@ -333,7 +210,7 @@ def _add_component(editor: DocumentEditor, component: str, entry: ComponentEntry
 def _placed(
     package: PackageInfo, component: ComponentInfo, variant: str, entry: VariantEntry
 ) -> VariantEntry:
-    """The entry of a component declared in the root, whose ``variant_folder`` is not its own."""
+    """Return the entry with its folder stated if the component is declared in the root."""
     if component.directory != package.root or entry.directory is not None:
         return entry
     return replace(
@@ -341,14 +218,14 @@ def _placed(
     )
 
 
-def _restate(editor: DocumentEditor, overall: OverallValues) -> None:
-    """Brings the manifest's inputs and outputs up to date.
+def _restate(documents: EditedDocuments, overall: OverallValues) -> None:
+    """Bring the manifest's inputs and outputs up to date.
 
     What somebody wrote there by hand stays.
     """
     manifest, is_component = (
-        editor.value(MANIFEST),
-        editor.package.format is PackageFormat.COMPONENT,
+        documents.value(MANIFEST),
+        documents.package.format is PackageFormat.COMPONENT,
     )
     additional = manifest.get("additional_metadata", {})
     if is_component and not isinstance(additional, dict):
@@ -382,13 +259,8 @@ def _drop_overall_values(manifest: dict[str, Any], form: PackageFormat) -> None:
             del manifest["additional_metadata"]
 
 
-def metadata_path(component: str) -> str:
-    """Where the older generation lists the variants of ``component``."""
-    return f"{MODELS}/{component}/{METADATA}"
-
-
 def inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
-    """The variants that the manifest itself states of a component, to be changed in place."""
+    """Return the variants that the manifest itself states of a component, to be edited."""
     declared = manifest.get("component_models")
     body = declared.get(component) if isinstance(declared, dict) else None
     variants: dict[str, Any] = (body or {}).get("model_variants", {})
@@ -396,7 +268,7 @@ def inline_variants(manifest: dict[str, Any], component: str) -> dict[str, Any]:
 
 
 def _file_key(variants: Mapping[str, Any]) -> str:
-    """``file`` in a package of the pull request's drafts, ``model_file`` in all others."""
+    """Return ``file`` in a package of the pull request's drafts, ``model_file`` in all others."""
     bodies = [body for body in variants.values() if isinstance(body, dict)]
     return (
         "file"

@@ -16,12 +16,11 @@ from typing import Any
 
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import (
-    DocumentEditor,
     inline_variants,
-    metadata_path,
     put_variant,
     variant_folder,
 )
+from ortpkg.authoring.edited_documents import EditedDocuments, metadata_path
 from ortpkg.authoring.model_replacement import ModelReplacement
 from ortpkg.authoring.new_variant import (
     Notify,
@@ -173,7 +172,7 @@ class _Edit:
         self._edits = edits
         self._notify = notify
         self._force = force
-        self._editor = DocumentEditor(package)
+        self._documents = EditedDocuments(package)
         self._new_directories: dict[str, Mapping[str, Path]] = {}
         self._removes: tuple[str, ...] = ()
 
@@ -187,7 +186,7 @@ class _Edit:
                 self._order(component)
             if edits.variant is not None:
                 self._change_variant(component, variant_named(component, edits.variant))
-        documents = self._editor.changes(last=MANIFEST)
+        documents = self._documents.changes(last=MANIFEST)
         if not documents:
             raise AuthoringError(
                 f"{quoted(self._package.root)} says all of this already; nothing was changed"
@@ -199,7 +198,7 @@ class _Edit:
     # --- the package ------------------------------------------------------------------------------
 
     def _state_facts(self) -> None:
-        edits, manifest = self._edits, self._editor.value(MANIFEST)
+        edits, manifest = self._edits, self._documents.value(MANIFEST)
         form = self._package.format
         keys = ["package"] if form is PackageFormat.COMPONENT else ["model"]
         # Both generations' readers must find the same.
@@ -259,12 +258,12 @@ class _Edit:
         """Return every object with the component's variants as keys, to be edited in place."""
         form, lists = self._package.format, []
         if form is not PackageFormat.METADATA:
-            lists.append(self._editor.component_body(component)["variants"])
+            lists.append(self._documents.component_body(component)["variants"])
         if form is not PackageFormat.COMPONENT:
             lists.append(
-                self._editor.value(metadata_path(component.name)).get("model_variants", {})
+                self._documents.value(metadata_path(component.name)).get("model_variants", {})
             )
-            lists.append(inline_variants(self._editor.value(MANIFEST), component.name))
+            lists.append(inline_variants(self._documents.value(MANIFEST), component.name))
         return lists
 
     # --- a variant --------------------------------------------------------------------------------
@@ -276,7 +275,7 @@ class _Edit:
         elif edits.variant_version is not None:
             old = self._entry_of(component, variant)
             new = replace(old, metadata=self._with_version(old.metadata, old))
-            put_variant(self._editor, component, variant.name, new)
+            put_variant(self._documents, component, variant.name, new)
         if edits.session_options or edits.provider_options or edits.removed_options:
             self._set_options(component, variant)
 
@@ -317,7 +316,7 @@ class _Edit:
                 )
             body: dict[str, Any] = bodies[0]
             return body
-        body = self._editor.component_body(component)["variants"][variant.name]
+        body = self._documents.component_body(component)["variants"][variant.name]
         payloads = body.setdefault("executor_info", {})
         payload = payloads.setdefault(ORT, {})
         if not isinstance(payload, dict):
@@ -343,7 +342,7 @@ class _Edit:
             model_id=None if name == variant.name else name,
             directory=None,
         )
-        put_variant(self._editor, component, variant.name, new)
+        put_variant(self._documents, component, variant.name, new)
         self._new_directories = {folder: prepared.files.sources}
         self._removes = files_of_variant(self._package, variant)
 

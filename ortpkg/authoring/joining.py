@@ -20,10 +20,11 @@ from ortpkg.authoring.component_folders import (
 from ortpkg.authoring.contents import ContentKey, read_contents
 from ortpkg.authoring.dedup import check_no_links
 from ortpkg.authoring.document_edits import adding_variant
+from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights
 from ortpkg.authoring.new_variant import Notify, PreparedVariant
 from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder
-from ortpkg.authoring.variant_places import ComponentDocument
+from ortpkg.authoring.variant_places import ComponentDocument, naming_model_files
 from ortpkg.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
@@ -115,7 +116,7 @@ def _plan(
     model = read_model_weights(files.sources[files.model_file])
     if not set(files.sources.values()) <= set(model.files):
         return "its folder holds other files than the model and its data"
-    document = ComponentDocument(package, component)
+    document = ComponentDocument(EditedDocuments(package), component)
     folders = _hosts(package, component, document)
     models = [host_model for folder in folders for host_model in folder.models]
     keys = read_contents(ranges_of([*models, model], None), progress=progress)
@@ -147,7 +148,7 @@ def _plan(
             for location, content in joined.new_files.items()
         },
         saved_nbytes=best.saved_nbytes,
-        naming=document.naming_model_files(folder.variants),
+        naming=naming_model_files(package, component, folder.variants),
     )
 
 

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ortpkg.authoring.document_edits import checked_content
+from ortpkg.authoring.edited_documents import checked_content
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.written_package import open_written

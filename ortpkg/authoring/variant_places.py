@@ -7,14 +7,12 @@ This works in every generation of the format, since only existing keys change: `
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ortpkg.authoring.document_edits import checked_document
-from ortpkg.documents.json_documents import parse_document
+from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
@@ -42,44 +40,26 @@ class ModelFilePlace:
     asset: str | None = None
 
 
-class DocumentContent(NamedTuple):
-    """Document as its file has it, and the value in it, edited or not."""
-
-    before: bytes
-    value: dict[str, Any]
-
-    @classmethod
-    def read(cls, package: PackageInfo, path: str) -> DocumentContent:
-        """Read the document at ``path``; PackageFormatError if it is not valid."""
-        before = (package.root / path).read_bytes()
-        return cls(before, parse_document(before, document=path))
-
-
 class ComponentDocument:
     """The one document that declares (most of) a component's variants, and edits of it.
 
     Args:
-        package, component: the component that the document declares, and its package.
-        content: of the document, if it has been read already.
+        documents: of the package; the edits go into them.
+        component: the component that the document declares.
 
     Attributes:
         path: relative to the package root.
     """
 
-    def __init__(
-        self,
-        package: PackageInfo,
-        component: ComponentInfo,
-        content: DocumentContent | None = None,
-    ) -> None:
-        self._package = package
+    def __init__(self, documents: EditedDocuments, component: ComponentInfo) -> None:
+        self._package = documents.package
         self._component = component
         self.path = component.source.document
-        self._content = content or DocumentContent.read(package, self.path)
+        self._value = documents.value(self.path)
 
     def why_not_movable(self, variant: VariantInfo) -> str | None:
         """Return why the variant's place cannot be changed here; None if it can."""
-        bodies = list(self._bodies(self._content.value, variant.name))
+        bodies = list(self._bodies(variant.name))
         expected = 2 if self._package.format is PackageFormat.UNIVERSAL else 1
         if variant.source.document != self.path or len(bodies) != expected:
             return f"it is not declared in {self.path} alone"
@@ -87,18 +67,6 @@ class ComponentDocument:
         if newer is not None and not _names_model_inline(newer):
             return "its executor_info does not name the model itself"
         return None
-
-    def naming_model_files(self, variants: Iterable[VariantInfo]) -> DocumentChange | None:
-        """Return the document with the present model file of each of ``variants`` named.
-
-        Return None if the document names them all already. A folder whose only ONNX file is not
-        named cannot take in another one before that.
-        """
-        if not (model_places := self.unnamed(variants)):
-            return None
-        edited = DocumentContent(self._content.before, copy.deepcopy(self._content.value))
-        ComponentDocument(self._package, self._component, edited).place(model_places)
-        return _change(self._package, self.path, edited)
 
     def unnamed(self, variants: Iterable[VariantInfo]) -> dict[str, ModelFilePlace]:
         """Return the places of models whose file the document does not name, by variant."""
@@ -114,7 +82,7 @@ class ComponentDocument:
     def place(self, model_places: Mapping[str, ModelFilePlace]) -> None:
         """Edit the value so that these variants have their models in other places."""
         for name, model_place in model_places.items():
-            for kind, body in self._bodies(self._content.value, name):
+            for kind, body in self._bodies(name):
                 if kind == _OLDER:
                     self._place_older(name, body, model_place)
                 else:
@@ -122,7 +90,7 @@ class ComponentDocument:
 
     def state(self, name: str, fact: str, value: Any) -> None:
         """Edit the value so that the variant's metadata has this fact."""
-        for kind, body in self._bodies(self._content.value, name):
+        for kind, body in self._bodies(name):
             holder = body
             if kind == _NEWER and self._package.format is PackageFormat.COMPONENT:
                 holder = body.setdefault("additional_metadata", {}).setdefault(FACTS, {})
@@ -130,7 +98,7 @@ class ComponentDocument:
                 holder.setdefault("metadata", {})[fact] = value
 
     def _names_model_file(self, variant: VariantInfo) -> bool:
-        for kind, body in self._bodies(self._content.value, variant.name):
+        for kind, body in self._bodies(variant.name):
             name = body.get("model_file") or body.get("file")
             if kind == _OLDER and not (
                 isinstance(name, str) and (variant.directory / name).is_file()
@@ -138,10 +106,10 @@ class ComponentDocument:
                 return False
         return True
 
-    def _bodies(self, value: Any, variant: str) -> list[tuple[str, Any]]:
+    def _bodies(self, variant: str) -> list[tuple[str, Any]]:
         """Return (list, body) of each declaration of the variant in the document."""
         bodies = []
-        for owner in self._owners(value):
+        for owner in self._owners():
             for kind in (_OLDER, _NEWER):
                 body = (
                     owner.get(kind, {}).get(variant) if isinstance(owner.get(kind), dict) else None
@@ -150,10 +118,10 @@ class ComponentDocument:
                     bodies.append((kind, body))
         return bodies
 
-    def _owners(self, value: Any) -> list[Any]:
+    def _owners(self) -> list[Any]:
         if self.path != MANIFEST:
-            return [value]
-        lists = (value.get(key) for key in ("component_models", "components"))
+            return [self._value]
+        lists = (self._value.get(key) for key in ("component_models", "components"))
         owners = (
             components.get(self._component.name)
             for components in lists
@@ -203,37 +171,18 @@ class ComponentDocument:
             }
 
 
-class DocumentEdits:
-    """Edits of several components, some of which may share a document (a manifest).
+def naming_model_files(
+    package: PackageInfo, component: ComponentInfo, variants: Iterable[VariantInfo]
+) -> DocumentChange | None:
+    """Return the change after which the component's document names each variant's model file.
 
-    Each document is read, copied and checked once, however many components it declares.
+    None where it names them all already. A folder whose only ONNX file need not be named cannot
+    take in another one before that.
     """
-
-    def __init__(self, package: PackageInfo) -> None:
-        self._package = package
-        self._contents: dict[str, DocumentContent] = {}
-
-    def document(self, component: ComponentInfo) -> ComponentDocument:
-        """Return the component's document with all edits so far; ``place`` edits it further."""
-        path = component.source.document
-        if path not in self._contents:
-            self._contents[path] = DocumentContent.read(self._package, path)
-        return ComponentDocument(self._package, component, self._contents[path])
-
-    def changes(self) -> dict[str, DocumentChange]:
-        """Map each document to all edits of it, as one change."""
-        changes = {
-            path: _change(self._package, path, content) for path, content in self._contents.items()
-        }
-        return {path: change for path, change in changes.items() if change is not None}
-
-
-def _change(package: PackageInfo, path: str, content: DocumentContent) -> DocumentChange | None:
-    """Return the edited document; None if nothing in it differs."""
-    if content.value == parse_document(content.before, document=path):
-        return None
-    after = checked_document(content.value, path, package.format)
-    return DocumentChange(path=path, before=content.before, after=after)
+    documents = EditedDocuments(package)
+    document = ComponentDocument(documents, component)
+    document.place(document.unnamed(variants))
+    return next(iter(documents.changes()), None)
 
 
 def _names_model_inline(body: Mapping[str, Any]) -> bool:

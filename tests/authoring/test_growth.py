@@ -15,16 +15,17 @@ import pytest
 
 from ortpkg.authoring import (
     component_folders,
+    edited_documents,
     host_scores,
     migration,
     sharing_plan,
     variant_files,
     variant_layout,
-    variant_places,
 )
 from ortpkg.authoring.asset_sharing import plan_assets
 from ortpkg.authoring.component_folders import UsedPaths
 from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
@@ -64,7 +65,7 @@ def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
 def plan_sharing(root: Path) -> None:
     package = open_package(root)
     component = package.components[0]
-    document = ComponentDocument(package, component)
+    document = ComponentDocument(EditedDocuments(package), component)
     plan_component(package, component, document, UsedPaths(package), SharingOptions())
 
 
@@ -232,7 +233,7 @@ def test_dedup_reads_a_document_once_however_many_components_it_declares(
         read.append(document)
         return parse_document(data, document=document)
 
-    monkeypatch.setattr(variant_places, "parse_document", counted)
+    monkeypatch.setattr(edited_documents, "parse_document", counted)
     dedup(root, layout=layout, dry_run=True)
 
     assert read == ["manifest.json"]
