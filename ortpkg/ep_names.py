@@ -279,7 +279,7 @@ def _swapped_letters(text: str, names: Iterable[str]) -> str | None:
 
 
 def is_named(ep_name: str, text: str) -> bool:
-    """Return True where a text has the name of an EP, and not only one that contains it.
+    """Return True if a text has the name of an EP, and not only one that contains it.
 
     >>> is_named("ggml", "ggml (libx.so) failed"), is_named("ggml", "onnxruntime-ggml 1 failed")
     (True, False)

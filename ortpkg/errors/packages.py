@@ -155,10 +155,10 @@ class UnknownComponentError(SelectionError):
 
 
 class NoSuitableVariantError(SelectionError):
-    """Every variant was rejected; ``selection`` says why, one by one.
+    """Every variant was rejected; ``selection`` has the reason of each.
 
     Attributes:
-        selection: an :class:`ortpkg.selection.verdict.Selection`; None where there is no variant.
+        selection: An :class:`ortpkg.selection.verdict.Selection`; None if there is no variant.
     """
 
     def __init__(self, message: str, *, selection: Any = None) -> None:

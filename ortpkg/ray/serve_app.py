@@ -60,27 +60,32 @@ def package_app(
     wishes: SelectionWishes = ANY_VARIANT,
     **keywords: Unpack[WishedKeywords],
 ) -> Any:
-    """An application for ``serve.run``: each replica opens packages, and chooses, on its node.
+    """Return an application for ``serve.run`` whose replicas open packages on their nodes.
+
+    Each replica selects variants for its own node.
 
     Args:
-        packages: as of :class:`~ortpkg.ray.PackageModel`: references that mean the same wherever a
-            replica runs.
-        threads: of each session, and cores that a replica takes.
-        batch_latency: join requests as long as they are answered within so long: 0.02, "20ms".
-        timeout: of one request, its waiting in the replica included.
-        max_request: the largest body: 67108864, "64 MiB".
-        memory_limit: of one run.
-        default_version: name → the version that answers where none is asked for.
-        component: of several component models, this one alone.
-        trust: accept options from the package that can reach beyond it.
-        verify: compare with digests.json what is loaded.
-        canary: first try each variant in a child process; what fails there is not used.
-        isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
-        deployment: options of ``serve.deployment`` in place of ours: ``{"num_replicas": 4}``.
-        wishes, keywords: what variants are chosen by, as :meth:`~ortpkg.ModelPackage.select` says.
-            With ``device="gpu"`` or ``"npu"`` each replica takes one of its node.
+        packages: References as of :class:`~ortpkg.ray.PackageModel`. They must mean the same on all
+            nodes.
+        threads: Threads of each session, and cores that a replica takes.
+        batch_latency: Time in which joined requests must be answered, as 0.02 or "20ms"; None to
+            not join.
+        timeout: Most time of one request, including its wait in the replica.
+        max_request: Largest body, as 67108864 or "64 MiB".
+        memory_limit: Most memory of one run.
+        default_version: Versions that answer requests without a version, by model name.
+        component: One of several component models; None for the whole package.
+        trust: True to accept options of the package that can reach beyond it.
+        verify: True to compare what is loaded with digests.json.
+        canary: True to try each variant in a child process first, and take the next if it fails.
+        isolate: True to run onnxruntime, OpenVINO and plug-ins in child processes.
+        deployment: Options of ``serve.deployment`` instead of the default ones:
+            ``{"num_replicas": 4}``.
+        wishes, keywords: Options of the selection, as of :meth:`~ortpkg.ModelPackage.select`. With
+            ``device="gpu"`` or ``"npu"`` each replica takes one of its node.
 
-    Raises UsageError where Ray Serve is not installed or nothing is to be served.
+    Raises:
+        UsageError: Ray Serve is not installed, or there is no package to serve.
 
     Example::
 

@@ -13,7 +13,7 @@ class PartsRoom:
     """Counter of the bytes that wait in all streams.
 
     Args:
-        most_nbytes: limit of the sum; a single part may be larger.
+        most_nbytes: Limit of the sum; a single part may be larger.
     """
 
     def __init__(self, most_nbytes: int) -> None:
