@@ -24,7 +24,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
     def folds(node: Node) -> bool:
         if node.op_type != "DequantizeLinear" or not has_used_output(graph, node.outputs):
             return False
-        weight = tensor_type(graph, node.inputs[0])
+        weight = tensor_type(graph, node.inputs[0]) if node.inputs else None
         return weight is not None and weight.element_type not in PACKED_BITS
 
     return fold_nodes(graph, context, folds, _LARGEST_GROWTH)
