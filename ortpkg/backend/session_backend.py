@@ -77,12 +77,12 @@ def run_model(model: Model, inputs: Any, device: str | None = None, **kwargs: An
 
 
 def supports_device(device: str) -> bool:
-    """Whether a model can be prepared for ``device`` ("CPU", or with a number "CPU:0")."""
+    """Return True if a model can be prepared for ``device`` ("CPU", or with a number "CPU:0")."""
     return device.partition(":")[0].upper() == "CPU"
 
 
 def is_compatible(model: Model, device: str | None = None, **kwargs: Any) -> bool:
-    """Whether the device is supported; whether a model can run, :func:`prepare` tells."""
+    """Return True if the device is supported; :func:`prepare` tells if a model can run."""
     del model, kwargs  # as onnxruntime's
     return device is None or supports_device(device)
 

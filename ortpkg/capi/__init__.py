@@ -1,4 +1,4 @@
-"""Where programs written for onnxruntime look for its exceptions and native classes.
+"""Exceptions and native classes, at the path where programs written for onnxruntime look for them.
 
 No module of ortpkg imports this; ``ortpkg.capi`` loads when a program asks for it.
 """
