@@ -130,9 +130,10 @@ def test_who_wants_what_is_being_collected_waits(folder: StoreFolder) -> None:
 def test_nobody_waits_for_what_he_does_not_want(folder: StoreFolder) -> None:
     with (
         announce_collection(folder, Holdings(trees=frozenset({"other"}))),
-        take_lease(folder, HELD, timeout_s=0),
+        take_lease(folder, HELD, timeout_s=0) as lease,
     ):
-        pass
+        assert lease.is_recorded
+        assert leased(folder) == HELD
 
 
 def test_a_collection_that_takes_too_long_is_an_error(folder: StoreFolder) -> None:
@@ -177,7 +178,7 @@ def test_nobody_waits_for_a_collection_that_was_killed(folder: StoreFolder) -> N
         path.rename(path.with_suffix(".gc"))
         process.kill()
     with take_lease(folder, Holdings(trees=frozenset({"t"})), timeout_s=0):
-        pass
+        assert leased(folder).has_tree("t")
 
 
 @pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
@@ -236,7 +237,9 @@ def test_what_is_no_plain_file_announces_no_collection(folder: StoreFolder) -> N
     (folder.leases / "folder.gc").mkdir()
     (folder.leases / "link.gc").symlink_to(os.devnull)
 
-    take_lease(folder, HELD, timeout_s=0).release()
+    with take_lease(folder, HELD, timeout_s=0) as lease:  # an error where it would have to wait
+        assert lease.is_recorded
+        assert leased(folder) == HELD
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
