@@ -131,7 +131,6 @@ class Batcher:
         self._queues: dict[_Kind, _Queue] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_s = 0.0
 
     @property
     def waiting(self) -> int:
@@ -186,13 +185,12 @@ class Batcher:
                 task.add_done_callback(self._ended)
 
     def _set_alarm(self, due_s: float) -> None:
-        """Set the alarm for a time, unless an earlier one is set, which will set it again."""
-        if self._alarm is not None:
-            if self._alarm_s <= due_s:
-                return
-            self._alarm.cancel()
-        self._alarm_s = due_s
-        self._alarm = asyncio.get_running_loop().call_at(due_s, self._ring)
+        """Set the alarm, unless one is set: it is no later, and rings first.
+
+        What comes later is due later, because every request may wait for equally long.
+        """
+        if self._alarm is None:
+            self._alarm = asyncio.get_running_loop().call_at(due_s, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None

@@ -75,6 +75,7 @@ def node(name: str, variant: str, error: float | None) -> NodeTrial:
 
 def test_variants_whose_errors_are_near_may_be_mixed() -> None:
     verify_same_results([node("a", "fp32", 0.0), node("b", "int8", 0.01)], 0.01)
+    verify_same_results([node("a", "int4", 0.5), node("b", "int8", 0.505)], 0.01)
     verify_same_results([node("a", "fp32", None), node("b", "fp32", None)], 0.0)
 
 

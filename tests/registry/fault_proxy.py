@@ -43,6 +43,7 @@ class Fault:
         headers: headers in place of the answer's own; None takes one away.
         body: the answer's body in place of its own.
         content_length: is said of the answer, whatever it has.
+        is_chunked: the answer comes in chunks, and does not say its length.
         drip_s: the answer's body comes byte by byte, so long after each other.
     """
 
@@ -59,6 +60,7 @@ class Fault:
     headers: Mapping[str, str | None] = field(default_factory=dict)
     body: bytes | None = None
     content_length: int | None = None
+    is_chunked: bool = False
     drip_s: float = 0.0
 
 
@@ -210,7 +212,10 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in {**headers, **fault.headers}.items():
             if value is not None:
                 self.send_header(name, value)
-        if status != 204:
+        if fault.is_chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        elif status != 204:
             self.send_header("Content-Length", length)
         self.end_headers()
         shown = body if fault.cut_answer is None else body[: fault.cut_answer]

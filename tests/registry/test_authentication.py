@@ -78,6 +78,18 @@ def test_a_token_serves_until_it_expires(registry: InProcessRegistry, time: Time
     assert registry.requested("GET", "/token") == 2
 
 
+def test_a_token_is_replaced_before_it_expires_on_its_way(
+    registry: InProcessRegistry, time: Time
+) -> None:
+    repository = repository_of(registry.host, time)
+    digest = described(b"content").digest
+    for left_s, tokens in ((11, 1), (9, 2)):
+        assert repository.has_blob(digest)
+        time.now_s = 1000.0 + registry.token_life_s - left_s
+        assert repository.has_blob(digest)
+        assert registry.requested("GET", "/token") == tokens
+
+
 def test_each_scope_has_a_token_of_its_own(registry: InProcessRegistry, time: Time) -> None:
     repository = repository_of(registry.host, time)
     repository.has_blob(described(b"content").digest)

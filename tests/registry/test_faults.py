@@ -144,6 +144,8 @@ def test_a_registry_without_ranges_sends_the_rest_after_what_is_known(
         ({"content_length": 10, "body": CONTENT[:10]}, "sends 10"),
         ({"content_length": len(CONTENT) + 1}, f"sends {len(CONTENT) + 1}"),
         ({"body": CONTENT + b"more"}, "more"),
+        ({"body": CONTENT + b"more", "is_chunked": True}, "sends more"),
+        ({"body": CONTENT[:-1], "is_chunked": True}, f"ends it after {len(CONTENT) - 1}"),
         ({"headers": {"Content-Encoding": "gzip"}}, "in the encoding 'gzip'"),
     ],
 )
@@ -154,6 +156,11 @@ def test_a_blob_of_another_size_is_refused(
     with pytest.raises(ArtifactFormatError, match=message) as caught:
         read(repository, BLOB)
     assert caught.value.layer == BLOB.digest
+
+
+def test_a_blob_in_chunks_is_read(proxy: FaultProxy, repository: OciRegistry) -> None:
+    proxy.fails(method="GET", part="/blobs/", is_chunked=True)
+    assert read(repository, BLOB) == CONTENT
 
 
 def test_another_part_than_was_asked_for_is_refused(
@@ -176,6 +183,16 @@ def test_never_more_bytes_come_than_the_descriptor_says(
 ) -> None:
     smaller = Descriptor(media_type=BLOB.media_type, digest=BLOB.digest, nbytes=1000)
     with pytest.raises(ArtifactFormatError, match="has 1000 bytes by its manifest"):
+        read(repository, smaller)
+
+
+def test_bytes_after_the_last_one_are_found_where_no_length_is_said(
+    proxy: FaultProxy, repository: OciRegistry
+) -> None:
+    """The blob ends where a piece ends that is read at once, so that the next one is too much."""
+    proxy.fails(method="GET", part="/blobs/", is_chunked=True)
+    smaller = Descriptor(media_type=BLOB.media_type, digest=BLOB.digest, nbytes=1 << 20)
+    with pytest.raises(ArtifactFormatError, match="sends more"):
         read(repository, smaller)
 
 

@@ -223,6 +223,40 @@ def test_who_gave_up_is_not_run() -> None:
     assert model.runs == [[0], [2]]
 
 
+def test_who_gives_up_during_a_run_changes_no_other_answer() -> None:
+    model = _Model()
+
+    async def body(batcher: Batcher) -> Any:
+        model.gate.clear()
+        gone, stays = (asyncio.ensure_future(batcher.infer(_rows(n), dict)) for n in (1, 2))
+        await asyncio.sleep(0)  # both are there, and fill the run
+        assert not batcher.waiting
+        gone.cancel()
+        model.gate.set()
+        answer = await stays
+        await batcher.drain()
+        return answer, gone.cancelled()
+
+    answer, was_cancelled = _run(model, BatchPlan(most_rows=2, longest_wait_s=1000), body)
+    assert (answer["y"].tolist(), was_cancelled) == ([4], True)
+    assert model.runs == [[1, 2]]
+
+
+def test_requests_after_the_end_of_the_executor_are_cancelled() -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+
+    async def main() -> list[Any]:
+        batcher = Batcher(_Model().run, BatchPlan(most_rows=8), executor=pool)
+        requests = [batcher.infer(_rows(n), dict) for n in (1, 2)]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
+        await batcher.drain()
+        return answers
+
+    answers = asyncio.run(asyncio.wait_for(main(), 20))
+    assert [type(answer) for answer in answers] == [asyncio.CancelledError] * 2
+
+
 def test_each_answer_is_written_on_the_thread_of_the_run_and_fails_alone() -> None:
     model = _Model()
     writers: list[threading.Thread] = []
@@ -254,6 +288,25 @@ def test_draining_waits_for_what_came() -> None:
         assert all(each.done() for each in answers)
 
     _run(model, BatchPlan(most_rows=2, longest_wait_s=0.001), body)
+
+
+def test_draining_waits_for_what_comes_meanwhile() -> None:
+    model = _Model()
+
+    async def body(batcher: Batcher) -> None:
+        model.gate.clear()
+        first = asyncio.ensure_future(batcher.infer(_rows(1), dict))
+        await asyncio.sleep(0)
+        draining = asyncio.ensure_future(batcher.drain())
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(batcher.infer(_rows(2), dict))
+        await asyncio.sleep(0)
+        model.gate.set()
+        await draining
+        assert first.done()
+        assert second.done()
+
+    _run(model, BatchPlan(most_rows=2), body)
 
 
 @given(
