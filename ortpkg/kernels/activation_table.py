@@ -1,4 +1,4 @@
-"""The activations that fused nodes name by attribute, with their parameters."""
+"""Activations that fused nodes name by attribute, with their parameters."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _Definition:
     defaults: Mapping[str, float] = field(default_factory=dict)
 
 
-#: By name. Defaults are those of the operators of the same name. FusedGemm of onnxruntime has no
-#: Clip, HardSwish and QuickGelu, its FusedConv none of those from Softplus on.
+#: Definitions by name, with the defaults of the operators of that name. onnxruntime's FusedGemm has
+#: no Clip, HardSwish and QuickGelu, its FusedConv none of those from Softplus on.
 _DEFINITIONS: Mapping[str, _Definition] = {
     "Relu": _Definition(lambda: relu_block),
     "Tanh": _Definition(lambda: tanh_block),
@@ -63,9 +63,10 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 
 
 def fused_activation(info: OpKernelInfo) -> Block | None:
-    """The block function that the node's attributes name; None where they name none.
+    """Return the block function that the node's attributes name; None if they name none.
 
-    ValueError for an unknown name, or for more parameters than the activation has.
+    Raises:
+        ValueError: the name is unknown, or there are more parameters than the activation has.
     """
     name = str(info.attribute("activation", ""))
     if not name:

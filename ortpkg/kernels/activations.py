@@ -27,7 +27,7 @@ from ortpkg.kernels.special_functions import (
 )
 
 MS = "com.microsoft"
-#: Writes f(x) to out, which may be x.
+#: Function of (x, out) that writes f(x) to out, which may be x.
 Block = Callable[[Tensor, Tensor], None]
 
 _GELU_TANH_SCALE = math.sqrt(2 / math.pi)
@@ -35,7 +35,7 @@ _GELU_TANH_CUBIC = 0.044715
 
 
 def activation(block: Block) -> Compute:
-    """A compute function of one input from a block function."""
+    """Make a compute function of one input from a block function."""
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, x.shape, x.dtype)
@@ -46,7 +46,7 @@ def activation(block: Block) -> Compute:
 
 
 def apply_activation(block: Block, x: Tensor, out: Tensor) -> None:
-    """``out = f(x)``; narrow floats go through float32, a block at a time. ``out`` may be ``x``."""
+    """Compute ``out = f(x)`` block by block, narrow floats in float32. ``out`` may be ``x``."""
     if not is_narrow_float(x.dtype):
         apply_in_blocks(block, x, out)
         return
@@ -246,7 +246,7 @@ def elu(info: OpKernelInfo) -> Compute:
 
 @kernel("Selu", since=(1, 6, 22), types={"T": FLOATS}, in_place=((0, 0),))
 def selu(info: OpKernelInfo) -> Compute:
-    """The defaults of version 1 differ from those of version 6 in the last digits."""
+    """Selu; the defaults of version 1 differ from those of version 6 in the last digits."""
     first = info.node.since_version == 1
     alpha = info.attribute("alpha", 1.6732 if first else 1.67326319217681884765625)
     gamma = info.attribute("gamma", 1.0507 if first else 1.05070102214813232421875)
@@ -323,7 +323,7 @@ def microsoft_gelu(_info: OpKernelInfo) -> Compute:
 
 @kernel("QuickGelu", since=(1,), domain=MS, types={"T": FLOATS}, in_place=((0, 0),))
 def quick_gelu(info: OpKernelInfo) -> Compute:
-    """x · sigmoid(alpha · x), alpha 1.702 unless given."""
+    """x · sigmoid(alpha · x); alpha is 1.702 by default."""
     return activation(swish_block(info.attribute("alpha", 1.702)))
 
 
@@ -352,7 +352,10 @@ def bias_gelu(_info: OpKernelInfo) -> Compute:
 
 @kernel("PRelu", since=(1, 6, 7, 9, 16), types={"T": NUMBERS}, in_place=((0, 0),))
 def parametric_relu(info: OpKernelInfo) -> Compute:
-    """Versions before 7 give one slope per channel; later ones broadcast the slope to x."""
+    """x, or slope · x below 0.
+
+    Versions before 7 take one slope per channel; later ones broadcast the slope to x.
+    """
     by_channel = info.node.since_version < 7
 
     def compute(context: OpKernelContext, x: Tensor, slope: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.softmax import MOST_NARROW_TERMS
 
-#: Bytes of scores computed at a time.
+#: Most bytes of scores that are computed at a time.
 _SCORES_NBYTES = 1 << 20
 _FLOAT32 = np.dtype(np.float32)
 
@@ -32,13 +32,13 @@ class ScoreSteps:
     """Steps between the two products.
 
     Attributes:
-        scale: of the scores; its square root goes to each factor where every step rounds to a
+        scale: factor of the scores; its square root goes to each factor if every step rounds to a
             narrow type.
         softcap: scores become softcap · tanh(scores / softcap); 0 leaves them.
         rounding: the narrow type that every step rounds to, or None.
-        softmax_dtype: what softmax computes in.
-        captured: which intermediate ``capture`` gets: 0 product, 1 capped, 2 with bias, 3
-            probabilities.
+        softmax_dtype: type that softmax computes in.
+        captured: number of the intermediate that ``capture`` gets: 0 product, 1 capped, 2 with
+            bias, 3 probabilities.
     """
 
     scale: float
@@ -55,7 +55,7 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
 def attention_nbytes(query: Tensor, key: Tensor, value: Tensor, bias_count: int = 0) -> int:
     """Return the bytes that attention takes besides its output: scores, wide factors, a bias.
 
-    ``bias_count``: of the bias's elements; it is a sum of two, one made of truth values.
+    ``bias_count`` is the bias's number of elements; it is a sum of two, one made of truth values.
     """
     per_key = query.shape[1] // key.shape[1]
     scores = 3 * int(per_key * query.shape[2] * key.shape[2])
@@ -82,9 +82,10 @@ def attend(
     """Compute ``out = softmax(query · keyᵀ + bias) · value``.
 
     Args:
-        query: (batch, heads, length, size); key: (batch, shared heads, total, size); value: like
-            key, own size. All in one of float32 and float64. ``heads`` is a multiple of ``shared
-            heads``: neighbours share.
+        query: (batch, heads, length, size).
+        key: (batch, shared heads, total, size). ``heads`` is a multiple of ``shared heads``:
+            neighbours share.
+        value: (batch, shared heads, total, value size). All three are float32, or all float64.
         bias: added to the scores, broadcastable to (batch, heads, length, total); a row of -inf
             gives zeros.
         out: (batch, heads, length, value size), any strides.
@@ -100,29 +101,29 @@ def attend(
     if bias is not None:
         bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
     per_key = heads // shared
-    of_head = per_key * length * total + (per_key * length + total) * query.shape[3]
-    step = max(_SCORES_NBYTES // (of_head * query.itemsize), 1)
+    head_elements = per_key * length * total + (per_key * length + total) * query.shape[3]
+    step = max(_SCORES_NBYTES // (head_elements * query.itemsize), 1)
     for b in range(batches):
         for first in range(0, shared, step):
             poll_run()
             last = min(first + step, shared)
-            own = slice(first * per_key, last * per_key)
-            scores = _scores(query[b, own], key[b, first:last], steps)
-            own_bias = (
+            heads_slice = slice(first * per_key, last * per_key)
+            scores = _scores(query[b, heads_slice], key[b, first:last], steps)
+            shared_bias = (
                 None
                 if bias is None
-                else bias[b % bias.shape[0], own if bias.shape[1] > 1 else slice(0, 1)]
+                else bias[b % bias.shape[0], heads_slice if bias.shape[1] > 1 else slice(0, 1)]
             )
-            captured = None if capture is None else capture[b, own]
-            weights = _probabilities(scores, own_bias, steps, captured)
+            captured = None if capture is None else capture[b, heads_slice]
+            weights = _probabilities(scores, shared_bias, steps, captured)
             weights = weights.reshape(last - first, per_key * length, total)
-            out[b, own] = matmul(weights, value[b, first:last]).reshape(
-                own.stop - own.start, length, -1
+            out[b, heads_slice] = matmul(weights, value[b, first:last]).reshape(
+                heads_slice.stop - heads_slice.start, length, -1
             )
 
 
 def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
-    """(heads, length, total): the scaled product of query heads with keys that they share."""
+    """Return the scaled product of query heads and their shared keys, (heads, length, total)."""
     heads, length, size = query.shape
     if steps.rounding is None:
         scaled = np.multiply(query, query.dtype.type(steps.scale), order="C")
@@ -137,7 +138,7 @@ def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
 def _probabilities(
     scores: Tensor, bias: Tensor | None, steps: ScoreSteps, capture: Tensor | None
 ) -> Tensor:
-    """Softmax of the capped and biased scores; rows that may attend to nothing are zero.
+    """Return the softmax of capped and biased scores; rows that may attend to nothing are zero.
 
     The result overwrites ``scores``.
     """
@@ -167,7 +168,7 @@ def _capture(x: Tensor, step: int, steps: ScoreSteps, capture: Tensor | None) ->
 
 
 def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
-    """Softmax over the last axis in ``steps.softmax_dtype``, zeros for rows of -inf."""
+    """Return the softmax over the last axis in ``steps.softmax_dtype``, zeros for rows of -inf."""
     dtype = steps.softmax_dtype
     rounding = dtype if compute_dtype(dtype) != dtype else None
     rows = scores if scores.dtype == compute_dtype(dtype) else scores.astype(compute_dtype(dtype))
@@ -192,9 +193,9 @@ def _safe_softmax(scores: Tensor, steps: ScoreSteps) -> Tensor:
 
 
 def additive_mask(mask: Tensor, total: int, dtype: np.dtype[Any]) -> Tensor:
-    """A mask as bias: a boolean one is 0 where True and -inf elsewhere.
+    """Return a mask as bias: a boolean one is 0 where True and -inf elsewhere.
 
-    What is missing up to ``total`` is -inf.
+    A mask that is shorter than ``total`` is filled up with -inf.
     """
     bias = (
         np.where(mask, dtype.type(0), dtype.type(-np.inf))
@@ -210,9 +211,10 @@ def additive_mask(mask: Tensor, total: int, dtype: np.dtype[Any]) -> Tensor:
 def window_bias(
     length: int, total: int, offset: Tensor, before: int, after: int, dtype: np.dtype[Any]
 ) -> Tensor:
-    """Bias (batch or 1, 1, length, total): query i, at p = offset + i, sees p - before … p + after.
+    """Return the bias of a window of keys, (batch or 1, 1, length, total).
 
-    A bound of -1 leaves its side open; causal attention is ``after=0``.
+    Query i, at position p = offset + i, sees keys from p - before to p + after. A bound of -1
+    leaves its side open; causal attention is ``after=0``.
     """
     positions, keys = np.arange(length)[:, None] + offset.reshape(-1, 1, 1, 1), np.arange(total)
     allowed = np.ones((len(positions), 1, length, total), np.bool_)
@@ -225,9 +227,10 @@ def window_bias(
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(batch, length, heads · size) as (batch, heads, length, size), a view.
+    """Return (batch, length, heads · size) as a view (batch, heads, length, size).
 
-    ValueError where heads do not divide.
+    Raises:
+        ValueError: the last dimension is no multiple of ``heads``.
     """
     if x.ndim != 3 or heads < 1 or x.shape[2] % heads:
         raise ValueError(
@@ -238,7 +241,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def check_heads(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """ValueError where (batch, heads, length, size) factors do not fit each other."""
+    """Raise ValueError if the factors (batch, heads, length, size) do not fit each other."""
     fits = (
         query.ndim == key.ndim == value.ndim == 4
         and query.shape[0] == key.shape[0] == value.shape[0]
@@ -262,7 +265,7 @@ def copied_output(context: OpKernelContext, index: int, x: Tensor) -> Tensor:
 
 
 def _joined(context: OpKernelContext, index: int | None, past: Tensor, new: Tensor) -> Tensor:
-    """Keys or values behind past ones; output ``index`` itself where that is wanted."""
+    """Return keys or values behind past ones, in output ``index`` if the node has it."""
     if index is None:
         return np.concatenate([past, new], axis=2)
     shape = (*new.shape[:2], past.shape[2] + new.shape[2], *new.shape[3:])
@@ -283,7 +286,7 @@ class _Attributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> _Attributes:
-        """The attributes of the node, with ONNX's defaults."""
+        """Read the attributes of the node, with ONNX's defaults."""
         return cls(
             heads=info.attribute("q_num_heads", 0),
             shared_heads=info.attribute("kv_num_heads", 0),
@@ -325,9 +328,9 @@ class _Attributes:
         valid: Tensor | None,
         dtype: np.dtype[Any],
     ) -> Tensor | None:
-        """Everything that is added to the scores, or None.
+        """Return the sum of all that is added to the scores, or None.
 
-        ``valid``: keys that are no padding, per batch.
+        ``valid`` is the number of keys per batch that are not padding.
         """
         parts = [] if mask is None else [additive_mask(mask, total, dtype)]
         offset = np.array([past]) if valid is None else valid.reshape(-1) - length
@@ -337,8 +340,8 @@ class _Attributes:
         if self.before >= 0 or self.after >= 0:
             parts.append(window_bias(length, total, offset, self.before, self.after, dtype))
         if valid is not None:
-            seen = np.arange(total) < valid.reshape(-1, 1, 1, 1)
-            parts.append(np.where(seen, dtype.type(0), dtype.type(-np.inf)))
+            is_valid = np.arange(total) < valid.reshape(-1, 1, 1, 1)
+            parts.append(np.where(is_valid, dtype.type(0), dtype.type(-np.inf)))
         bias: Tensor | None = None
         for part in parts:
             bias = part if bias is None else bias + part

@@ -1,4 +1,4 @@
-"""Axes, shapes and indices of operators: negative ones, checks, and words for misfits."""
+"""Helpers for axes, shapes and indices of operators: negative ones, checks, error messages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _POSITION = np.dtype(np.intp)
 
 
 def normalized_axis(axis: int, rank: int) -> int:
-    """``axis`` counted from the front.
+    """Return ``axis`` counted from the front.
 
-    ValueError outside [-rank, rank); a scalar has the axes -1 and 0.
+    Raises:
+        ValueError: it is outside [-rank, rank); a scalar has the axes -1 and 0.
     """
     axis = operator.index(axis)
     most = max(rank, 1)
@@ -28,20 +29,23 @@ def normalized_axis(axis: int, rank: int) -> int:
 
 
 def normalized_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """Each axis counted from the front, in the given order.
+    """Return each axis counted from the front, in the given order.
 
-    ValueError for one out of range or named twice.
+    Raises:
+        ValueError: one is out of range, or named twice.
     """
-    found = tuple(normalized_axis(axis, rank) for axis in axes)
-    if len(set(found)) != len(found):
-        raise ValueError(f"axes {found} name an axis twice")
-    return found
+    normalized = tuple(normalized_axis(axis, rank) for axis in axes)
+    if len(set(normalized)) != len(normalized):
+        raise ValueError(f"axes {normalized} name an axis twice")
+    return normalized
 
 
 def int_tuple(x: Tensor, most: int = 2 * MOST_DIMENSIONS) -> tuple[int, ...]:
-    """A one-dimensional (or scalar) integer tensor as a tuple.
+    """Return a one-dimensional (or scalar) integer tensor as a tuple.
 
-    ValueError for another rank, or for more integers than ``most``: one for each dimension, or two.
+    Raises:
+        ValueError: it has another rank, or more integers than ``most`` (by default two for each
+            possible dimension).
     """
     if x.ndim > 1:
         raise ValueError(f"a list of integers has rank 1, but this tensor has shape {x.shape}")
@@ -54,7 +58,7 @@ def int_tuple(x: Tensor, most: int = 2 * MOST_DIMENSIONS) -> tuple[int, ...]:
 
 
 def shape_from(x: Tensor) -> tuple[int, ...]:
-    """A shape given as a tensor. ValueError for a negative dimension."""
+    """Return a tensor of dimensions as a shape. Raises ValueError for a negative one."""
     shape = int_tuple(x)
     if any(dimension < 0 for dimension in shape):
         raise ValueError(f"shape {shape} has a negative dimension")
@@ -62,9 +66,10 @@ def shape_from(x: Tensor) -> tuple[int, ...]:
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape to which all ``shapes`` broadcast, of any size.
+    """Return the shape to which all ``shapes`` broadcast, of any size.
 
-    ValueError names them where they do not.
+    Raises:
+        ValueError: they do not; the message names them.
     """
     rank = max(map(len, shapes))
     result = [1] * rank
@@ -80,9 +85,9 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def grid(*axes: range) -> Iterator[tuple[int, ...]]:
-    """Every tuple with a number of each range, the last fastest.
+    """Yield every tuple with a number of each range, the last one changing fastest.
 
-    It keeps no list of a range, as itertools.product and np.ndindex do.
+    No list of a range is kept, unlike in itertools.product and np.ndindex.
     """
     if not axes:
         yield ()
@@ -93,7 +98,7 @@ def grid(*axes: range) -> Iterator[tuple[int, ...]]:
 
 
 def element_count(shape: Sequence[int]) -> int:
-    """The number of elements of a tensor of ``shape``, exact (no overflow)."""
+    """Return the exact number of elements of a tensor of ``shape`` (no overflow)."""
     count = 1
     for dimension in shape:
         count *= dimension
@@ -101,7 +106,7 @@ def element_count(shape: Sequence[int]) -> int:
 
 
 def reshaped_view(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Returns ``x`` in another shape, in the same memory, so that writing there writes to ``x``.
+    """Return ``x`` in another shape, in the same memory, so that writing there writes to ``x``.
 
     The layouts of our kernels allow it. numpy's own ``reshape(copy=False)`` came with 2.1.
     """
@@ -111,9 +116,12 @@ def reshaped_view(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def wrapped_indices(indices: Tensor, size: int, ask: Callable[[int], None]) -> Tensor:
-    """Indices into an axis of ``size`` with negatives counted from the end.
+    """Return indices into an axis of ``size``, negative ones counted from the end.
 
-    ValueError for one out of range. ``ask`` is the context's ``check_allocation``.
+    ``ask`` is the context's ``check_allocation``.
+
+    Raises:
+        ValueError: an index is out of range.
     """
     if indices.size == 0:
         return indices.astype(_POSITION, copy=False)
@@ -131,7 +139,7 @@ def wrapped_indices(indices: Tensor, size: int, ask: Callable[[int], None]) -> T
 
 
 def only_number(value: Tensor, name: str) -> Tensor:
-    """Return an input that is to hold one number, of whatever rank, as a scalar."""
+    """Return an input that must hold one number, of any rank, as a scalar."""
     if value.size != 1:
         raise ValueError(f"{name} has the shape {value.shape}; one number was expected")
     return value.reshape(())

@@ -10,14 +10,17 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
-#: Of a channel's parameters: what factor and shift are made by.
+#: Arrays of one number per channel from which factor and shift are made.
 _AFFINE_ARRAYS = 3
 
 
 def _affine(
     scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """Factor, shift: factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale + bias."""
+    """Return factor and shift, per channel.
+
+    factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale + bias.
+    """
     if not scale.shape == bias.shape == mean.shape == variance.shape:
         raise ValueError(
             f"scale, bias, mean and variance have the shapes {scale.shape}, {bias.shape},"
@@ -28,7 +31,10 @@ def _affine(
 
 
 def _oriented(parameter: Tensor, x: Tensor, spatial: bool) -> Tensor:
-    """Broadcastable to (N, C, ...): a value per channel, or without ``spatial`` per feature."""
+    """Return a parameter that broadcasts to (N, C, ...).
+
+    It has a value per channel, or without ``spatial`` one per feature.
+    """
     if not spatial:
         return parameter.reshape((1, *x.shape[1:]))
     channels = x.shape[1] if x.ndim > 1 else 1
@@ -58,8 +64,12 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
             epsilon, info.attribute("momentum", 0.9), spatial, saves_statistics=not modern
         )
     constants = [info.constant_input(slot) for slot in range(1, 5)]
-    known = [constant for constant in constants if constant is not None]
-    prepared = _affine(known[0], known[1], known[2], known[3], epsilon) if len(known) == 4 else None
+    parameters = [constant for constant in constants if constant is not None]
+    prepared = (
+        _affine(parameters[0], parameters[1], parameters[2], parameters[3], epsilon)
+        if len(parameters) == 4
+        else None
+    )
 
     def compute(
         context: OpKernelContext,
@@ -87,7 +97,7 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
 
 
 def _training(epsilon: float, momentum: float, spatial: bool, *, saves_statistics: bool) -> Compute:
-    """Normalizes by the batch's own statistics and moves the running ones towards them."""
+    """Normalize by the batch's own statistics and move the running ones towards them."""
 
     def compute(
         context: OpKernelContext,

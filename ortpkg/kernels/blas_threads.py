@@ -1,8 +1,8 @@
-"""Sets the thread count of numpy's linear-algebra library (``intra_op_num_threads``).
+"""Set the thread count of numpy's linear-algebra library (``intra_op_num_threads``).
 
 The library has one thread count per process. A session that sets a count has it only while one of
-its runs is under way: the first such run remembers what the process had, the last gives it back.
-Where sessions with different counts run at the same time, the count set last holds for all of them.
+its runs is active: the first such run remembers the process's count, and the last one restores it.
+If sessions with different counts run at the same time, the count set last holds for all of them.
 A session with count 0 leaves the library as it is.
 
 Products that are too small for a second thread are held to one: the library's threads wait for one
@@ -14,8 +14,8 @@ A run is over once its lock is free (:mod:`ortpkg.host.turns`): if an interrupt 
 restoring the count, the next run restores it.
 
 Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy
-calls wait for the interpreter's lock and for being woken, and have to make the library idle
-meanwhile; all of it cost more than it gave but for a few very large images.
+calls wait for the interpreter's lock and for being woken, and have to keep the library idle
+meanwhile; all of it cost more than it gained except for a few very large images.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _counts = _Counts()
 
 @cache
 def _controller() -> ThreadpoolController:
-    """The BLAS libraries of this process; looked for once, when a count is first needed."""
+    """Find the BLAS libraries of this process; runs once, when a count is first needed."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -142,7 +142,7 @@ def _called(count: int, call: Callable[[], ResultT], *, is_held: bool) -> Result
 
 
 def _forget_runs() -> None:
-    """Forgets the runs and locks of a forked child's parent, for which nobody would let go."""
+    """Forget the parent's runs and locks in a forked child, where nobody would release them."""
     _counts.lock = threading.RLock()
     _counts.requests = {}
     _counts.settle()

@@ -1,8 +1,8 @@
 """Conversion between element types: Cast, CastLike, BitCast.
 
 Rules of ONNX's Cast: floats truncate to integers; to float8 and float4 a value out of range
-saturates (or becomes infinity or NaN with ``saturate=0``); to 4- and 2-bit integers the high bits
-fall away; strings are numbers in text.
+saturates (or becomes infinity or NaN with ``saturate=0``); conversions to 4- and 2-bit integers
+drop the high bits; strings are numbers in text.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.polling import poll_run
 
 _STRING = np.dtype(object)
-#: So many elements are converted at once, of texts fewer: their steps stay in cache.
+#: Number of elements converted at once, fewer for texts, so that the steps stay in cache.
 _ELEMENTS_AT_ONCE = 1 << 16
 _TEXTS_AT_ONCE = 1 << 12
-#: What a number takes as a text, with its place in a list.
+#: Bytes of a number as a text, and of its slot in a list.
 _TEXT_NBYTES = 64
 _CPU_IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
 _SPECIAL_TEXTS = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
@@ -51,7 +51,7 @@ _E8M0_LARGEST = 254
 
 @kernel("Cast", since=(1, 6, 9, 13, 19, 21, 23, 24, 25, 28))
 def cast(info: OpKernelInfo) -> Compute:
-    """Version 1 names the target type as text ("FLOAT"), later ones by number."""
+    """Cast; version 1 names the target type as text ("FLOAT"), later ones by number."""
     to = info.attribute("to")
     target = numpy_dtype(ElementType[to] if isinstance(to, str) else ElementType(to))
     saturate = bool(info.attribute("saturate", 1))
@@ -102,7 +102,7 @@ def _converted_output(
 def converted(
     x: Tensor, target: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up"
 ) -> Tensor:
-    """``x`` as the run-time dtype ``target``, or what numpy's conversion brings there rightly."""
+    """Return ``x`` in the run-time dtype ``target``, by ONNX's rules where numpy's differ."""
     if x.dtype == target:
         return x
     if x.dtype == _STRING or x.dtype.kind in "US":
@@ -157,9 +157,10 @@ def _whole_numbers(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """Numbers out of text; integers exactly, floats as float64.
+    """Parse numbers from text: integers exactly, floats as float64.
 
-    ValueError says which text is no number.
+    Raises:
+        ValueError: a text is no number; the message names it.
     """
     to_integer = target.kind in "iu"
 
@@ -213,12 +214,10 @@ def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _to_e8m0(x: Tensor, saturate: bool, round_mode: str) -> Tensor:
-    """A power of two: 8 exponent bits without sign.
+    """Return powers of two: 8 exponent bits without sign; 255 is NaN.
 
-    255 is NaN. The significand rounds by ``round_mode``.
-
-    Source: the Cast operator, "E8M0" (OCP Microscaling): up, down or to the nearest power, halves
-        away from zero.
+    The significand rounds by ``round_mode``: up, down, or to the nearest power, halves away from
+    zero. Source: the Cast operator, "E8M0" (OCP Microscaling).
     """
     wide = np.abs(x.astype(np.float64))
     # wide = significand · 2**exponent, 0.5 <= significand < 1

@@ -1,9 +1,8 @@
-"""If, Loop and Scan: the operators that run a sub-graph.
+"""Control flow operators If, Loop and Scan, which run a sub-graph.
 
-The sub-graph runs through ``context.run_subgraph``; what it returns is its caller's own, save that
-it may share memory with the feeds (a value passed through). Every iteration asks whether the run
-was cancelled, and what is collected over iterations counts against the run's memory limit before it
-grows.
+The sub-graph runs through ``context.run_subgraph``; the caller owns what that returns, except that
+it may share memory with the feeds (a value passed through). Every iteration checks whether the run
+was cancelled, and collected outputs count against the run's memory limit before they grow.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _VERSIONS_SINCE_11 = (11, 13, 16, 19, 21, 23, 24, 25)
 
 
 def _truth(condition: Value, operator: str) -> bool:
-    """A condition as a bool. ValueError where it is not one element."""
+    """Return a condition as a bool. Raises ValueError if it is not one element."""
     if not isinstance(condition, np.ndarray) or condition.size != 1:
         shape = condition.shape if isinstance(condition, np.ndarray) else "none"
         raise ValueError(
@@ -33,7 +32,7 @@ def _truth(condition: Value, operator: str) -> bool:
 
 
 def _declared(values: Sequence[Value], info: OpKernelInfo) -> Value:
-    """As many of ``values`` as the node declares outputs: one alone, or a tuple."""
+    """Return as many of ``values`` as the node declares outputs: one alone, or a tuple."""
     count = len(info.node.outputs)
     if len(values) < count:
         raise ValueError(
@@ -43,7 +42,7 @@ def _declared(values: Sequence[Value], info: OpKernelInfo) -> Value:
 
 
 def _declared_element(body: Graph, value: str) -> Tensor:
-    """A zero element for a scan output that no iteration gave one.
+    """Return a zero element for a scan output for which no iteration made an element.
 
     Dimensions that the body does not fix are 0.
     """
@@ -58,7 +57,7 @@ def _declared_element(body: Graph, value: str) -> Tensor:
 
 
 def _empty_scan_output(body: Graph, value: str, axis: int = 0) -> Tensor:
-    """What zero iterations collect."""
+    """Return the scan output of a loop with zero iterations."""
     element = _declared_element(body, value)
     axis = normalized_axis(axis, element.ndim + 1)
     return np.empty((*element.shape[:axis], 0, *element.shape[axis:]), dtype=element.dtype)
@@ -81,12 +80,10 @@ def if_(info: OpKernelInfo) -> Compute:
 
 @kernel("Loop", since=(1, *_VERSIONS_SINCE_11), uses_output_buffer=False)
 def loop(info: OpKernelInfo) -> Compute:
-    """Runs the body while the trip count and the condition allow.
+    """Run the body while the trip count and the condition allow.
 
-    Either may be left out (Loop, operating modes).
-
-    Where the condition input is left out, the condition that the body computes is ignored, as the
-    specification has it.
+    Either may be left out (Loop, operating modes). Without the condition input, the condition that
+    the body computes is ignored, as the specification says.
     """
     body = info.node.subgraphs["body"]
     counter_shape = _counter_shape(body)
@@ -121,7 +118,7 @@ def loop(info: OpKernelInfo) -> Compute:
 
 
 def _counter_shape(body: Graph) -> tuple[int, ...]:
-    """The iteration number's shape: a scalar, though some exporters declare one dimension of 1."""
+    """Return the iteration number's shape: a scalar, or as in some exports one dimension of 1."""
     declared = body.type_of(body.inputs[0]) if body.inputs else None
     has_dimension = (
         isinstance(declared, TensorType) and declared.shape is not None and len(declared.shape) == 1
@@ -130,25 +127,25 @@ def _counter_shape(body: Graph) -> tuple[int, ...]:
 
 
 class _Collected:
-    """The scan outputs of one run of a Loop, whose iterations nobody counts before its end."""
+    """Scan outputs of one run of a Loop, whose number of iterations is unknown until its end."""
 
     def __init__(self, count: int) -> None:
         self._elements: list[list[Tensor]] = [[] for _ in range(count)]
         self._nbytes = 0
 
     def append(self, elements: Sequence[Tensor], context: OpKernelContext) -> None:
-        """Takes one iteration's elements; LimitExceededError where all are too much by now."""
+        """Add one iteration's elements. Raises LimitExceededError if all are too large by now."""
         for collected, element in zip(self._elements, elements, strict=True):
             self._nbytes += element.nbytes
             collected.append(element)
         context.check_allocation(self._nbytes)
 
     def elements(self, index: int) -> list[Tensor]:
-        """What was collected for that scan output, in order."""
+        """Return the elements collected for one scan output, in order."""
         return self._elements[index]
 
     def stacked(self, index: int, context: OpKernelContext, output_index: int) -> Tensor:
-        """The scan output itself: its elements (at least one), all of one shape, stacked."""
+        """Return a scan output: its elements (at least one), all of one shape, stacked."""
         elements = self._elements[index]
         first = elements[0]
         output = context.output(output_index, (len(elements), *first.shape), first.dtype)
@@ -171,7 +168,7 @@ def _check_same_shape(element: Tensor, first: Tensor) -> None:
 
 @kernel("Scan", since=(9, *_VERSIONS_SINCE_11), uses_output_buffer=True)
 def scan(info: OpKernelInfo) -> Compute:
-    """Runs the body for each slice of the scan inputs, each along its axis and direction."""
+    """Run the body for each slice of the scan inputs, each along its axis and direction."""
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - scan_count
@@ -234,7 +231,7 @@ def _common_length(scanned: Sequence[Tensor]) -> int:
 
 @kernel("Scan", since=(8,), uses_output_buffer=False)
 def scan_8(info: OpKernelInfo) -> Compute:
-    """Opset 8's batched form: axis 0 is the batch, 1 the sequence, lengths are optional."""
+    """Scan of opset 8: axis 0 is the batch, axis 1 the sequence, lengths are optional."""
     body = info.node.subgraphs["body"]
     scan_count = int(info.attribute("num_scan_inputs"))
     state_count = len(info.node.inputs) - 1 - scan_count

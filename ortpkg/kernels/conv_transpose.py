@@ -18,7 +18,7 @@ from ortpkg.kernels.sliding_windows import WindowAttributes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placement:
-    """Where the windows' sums lie: ``full`` is their size before ``before`` and the end are cut."""
+    """Sizes and offsets of the windows' sums; ``full`` is their size before both ends are cut."""
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
@@ -34,11 +34,11 @@ def _placement(
     output_padding: tuple[int, ...],
     output_shape: tuple[int, ...],
 ) -> _Placement:
-    """ONNX's sizes: output = stride · (input - 1) + padding + reach - pads, for each axis.
+    """Return the sizes of all axes, by ONNX's formula.
 
-    With ``output_shape`` (or auto_pad SAME_*, which means input · stride, or all there is where
-    that is less) the pads follow from it; the odd one goes to the end for SAME_UPPER, else to the
-    beginning.
+    output = stride · (input - 1) + padding + reach - pads. With ``output_shape`` (or auto_pad
+    SAME_*, which means input · stride, or the full size if that is less) the pads follow from it;
+    the odd one goes to the end for SAME_UPPER, else to the beginning.
     """
     rank = len(spatial)
     sizes, strides, dilations = attributes.lists(rank, kernel_shape)
@@ -82,19 +82,19 @@ def _placement(
 
 
 def _add_windows(
-    columns: Tensor, place: _Placement, kernel_shape: tuple[int, ...], full: Tensor
+    columns: Tensor, placement: _Placement, kernel_shape: tuple[int, ...], full: Tensor
 ) -> None:
-    """Adds ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
+    """Add ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
     spatial = columns.shape[1 + len(kernel_shape) :]
     for tap in grid(*map(range, kernel_shape)):
         poll_run()
-        place_of_tap: list[Any] = [
-            slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)
-            for at, dilation, size, stride in zip(
-                tap, place.dilations, spatial, place.strides, strict=True
+        tap_slices: list[Any] = [
+            slice(position * dilation, position * dilation + (size - 1) * stride + 1, stride)
+            for position, dilation, size, stride in zip(
+                tap, placement.dilations, spatial, placement.strides, strict=True
             )
         ]
-        target: tuple[Any, ...] = (slice(None), *place_of_tap)
+        target: tuple[Any, ...] = (slice(None), *tap_slices)
         source: tuple[Any, ...] = (slice(None), *tap)
         full[target] += columns[source]
 
@@ -110,37 +110,40 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         _check_shapes(x.shape, weight.shape, group, bias)
         spatial, kernel_shape = x.shape[2:], weight.shape[2:]
-        place = _placement(attributes, spatial, kernel_shape, output_padding, output_shape)
+        placement = _placement(attributes, spatial, kernel_shape, output_padding, output_shape)
         per_group = weight.shape[1]
-        out = context.output(0, (x.shape[0], per_group * group, *place.output), x.dtype)
+        out = context.output(0, (x.shape[0], per_group * group, *placement.output), x.dtype)
         if not out.size:
             return out
         dtype = compute_dtype(x.dtype)
         columns_count = element_count(kernel_shape) * element_count(spatial)
         context.check_allocation(
             widened_nbytes(x, weight)
-            + dtype.itemsize * per_group * (columns_count + element_count(place.full))
+            + dtype.itemsize * per_group * (columns_count + element_count(placement.full))
         )
         wide, wide_weight = widened(x), widened(weight)
         channels = x.shape[1] // group
         cut: list[Any] = [
-            slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)
+            slice(start, start + size)
+            for start, size in zip(placement.before, placement.output, strict=True)
         ]
         for n, g in grid(range(x.shape[0]), range(group)):
-            own = slice(g * channels, (g + 1) * channels)
-            matrix = wide_weight[own].reshape(channels, per_group * element_count(kernel_shape))
+            group_channels = slice(g * channels, (g + 1) * channels)
+            matrix = wide_weight[group_channels].reshape(
+                channels, per_group * element_count(kernel_shape)
+            )
             columns = np.empty((matrix.shape[1], element_count(spatial)), dtype)
             product_in_blocks(
-                matrix.T, wide[n, own].reshape(channels, element_count(spatial)), columns
+                matrix.T, wide[n, group_channels].reshape(channels, element_count(spatial)), columns
             )
-            full = np.zeros((per_group, *place.full), dtype)
+            full = np.zeros((per_group, *placement.full), dtype)
             _add_windows(
-                columns.reshape(per_group, *kernel_shape, *spatial), place, kernel_shape, full
+                columns.reshape(per_group, *kernel_shape, *spatial), placement, kernel_shape, full
             )
             result = full[(slice(None), *cut)]
             if bias is not None:
-                own_bias = widened(bias)[g * per_group : (g + 1) * per_group]
-                result += own_bias.reshape((-1,) + (1,) * len(spatial))
+                group_bias = widened(bias)[g * per_group : (g + 1) * per_group]
+                result += group_bias.reshape((-1,) + (1,) * len(spatial))
             np.copyto(out[n, g * per_group : (g + 1) * per_group], result, casting="unsafe")
             del columns, full, result  # before the next ones are made
         return out

@@ -1,7 +1,7 @@
 """Conv and FusedConv: the input's windows, laid out as columns, times the weights.
 
 A panel holds the windows of some rows of outputs, or of all rows of some groups. One product on
-numpy's BLAS makes the outputs of a panel.
+numpy's BLAS computes the outputs of a panel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 
 MS = "com.microsoft"
-#: Bytes of windows that are laid out at a time.
+#: Most bytes of windows that are laid out at a time.
 PANEL_NBYTES = 1 << 20
 
 
@@ -52,7 +52,7 @@ def convolve(
         x: (N, C, *spatial); padding stands for 0.
         weight: (M, C / group, *kernel).
         group: number of groups.
-        windows: of the node, over ``x``.
+        windows: windows of the node over ``x``.
         out: (N, M, *outputs) of the weights' type, C-contiguous.
         zero_point: subtracted from each element of ``x``.
     """
@@ -67,8 +67,8 @@ def convolve(
     together = max(PANEL_NBYTES // (row_nbytes * step), 1)
     for image, first in grid(range(x.shape[0]), range(0, group, together)):
         groups = slice(first, min(first + together, group))
-        own = x[image, groups.start * channels : groups.stop * channels]
-        padded = padded_image(own, windows, weight.dtype, zero_point)
+        group_image = x[image, groups.start * channels : groups.stop * channels]
+        padded = padded_image(group_image, windows, weight.dtype, zero_point)
         for start in range(0, rows, step):
             poll_run()
             stop = min(start + step, rows)

@@ -115,7 +115,10 @@ CPU_KERNEL_MODULES = (
 
 @cache
 def cpu_kernel_registry() -> KernelRegistry:
-    """Every kernel of :data:`CPU_KERNEL_MODULES`; made once, not to be changed."""
+    """Return the registry of every kernel of :data:`CPU_KERNEL_MODULES`.
+
+    It is made once, and must not be changed.
+    """
     return KernelRegistry(
         definition for module in CPU_KERNEL_MODULES for definition in kernel_defs_of(module)
     )

@@ -1,4 +1,4 @@
-"""The declaration of an operator of one's own; :mod:`ortpkg.kernels.custom_ops` registers it."""
+"""Declaration of a custom operator; :mod:`ortpkg.kernels.custom_ops` registers it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: A dimension is a number, a name, or None; a shape is None where not even the rank is known.
+#: A dimension is a number, a name, or None; a shape is None if not even the rank is known.
 Shape = Sequence[int | str | None] | None
-#: Called with the shapes of the inputs by position (None for one left out) and the attributes by
-#: name.
+#: Function that returns the output shapes from the shapes of inputs by position (None for one left
+#: out) and the attributes by name.
 OutputShapes = Callable[..., Sequence[Shape]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomOp:
-    """An operator and its kernel.
+    """Operator and its kernel.
 
     Attributes:
-        domain, op_type: as nodes name it.
+        domain, op_type: name of the operator in nodes.
         compute: called with the inputs by position (arrays that cannot be written to; None for one
             left out) and the attributes by name; returns the output, or a tuple of all of them. Any
             thread may call it, several at once.
         inputs, outputs: name → type (``"float"``, ``"seq(tensor(float))"``) or name of a
-            constraint, with ``?`` behind it where it may be left out, and ``*`` behind the last
-            where there may be any number.
+            constraint; a ``?`` behind it marks an optional one, and a ``*`` behind the last one any
+            number.
         types: constraint → the types that it may be bound to.
         attributes: name → its default, or the type (``int``, ``float``, ``str``, ``list[int]``,
             ...) of one that a node must have.
-        output_shapes: what is known of the outputs' shapes before a run; None: nothing.
-        version: of the definition; a model imports the domain in this version or a later one.
+        output_shapes: returns what is known of the output shapes before a run; None: nothing.
+        version: version of the definition; a model imports the domain in this version or a later
+            one.
     """
 
     domain: str
@@ -43,7 +44,7 @@ class CustomOp:
     version: int = 1
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
-        """Calls the kernel, as the function that it was made from."""
+        """Call the kernel like the function that it was made from."""
         return self.compute(*inputs, **attributes)
 
 
@@ -58,7 +59,7 @@ def custom_op(
     output_shapes: OutputShapes | None = None,
     version: int = 1,
 ) -> Callable[[Callable[..., Any]], CustomOp]:
-    """Makes a function into a :class:`CustomOp`; it registers nothing by itself."""
+    """Return a decorator that makes a function a :class:`CustomOp`; it registers nothing."""
 
     def declare(compute: Callable[..., Any]) -> CustomOp:
         return CustomOp(

@@ -1,4 +1,4 @@
-"""Kernels of custom operators: guarded in what they get, checked in what they return."""
+"""Kernels of custom operators: inputs are guarded against changes, outputs are checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortpkg.kernels.ownership import owned
 
 
 def find_custom_kernel(node: Node) -> KernelDef | None:
-    """The kernel of a registered operator; None where the node's operator is none."""
+    """Return the kernel of a registered operator; None if the node's operator is not custom."""
     operator = find_custom_op(node.domain, node.op_type, node.since_version)
     if operator is None:
         return None
@@ -52,15 +52,15 @@ def _make_kernel(operator: CustomOp, info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         context.check_cancelled()
-        given = [_guarded(value) for value in inputs]
-        given += [None] * (most - len(given))
-        made = operator.compute(*given, **attributes)
+        arguments = [_guarded(value) for value in inputs]
+        arguments += [None] * (most - len(arguments))
+        made = operator.compute(*arguments, **attributes)
         values = made if isinstance(made, tuple) else (made,)
         if len(values) < count:
             raise ValueError(f"the kernel returned {len(values)} outputs; the node has {count}")
         checked = [
-            _checked(value, each, slot)
-            for slot, (value, each) in enumerate(zip(values, expected, strict=False))
+            _checked(value, output_type, slot)
+            for slot, (value, output_type) in enumerate(zip(values, expected, strict=False))
         ]
         outputs = owned(checked, inputs)
         return outputs[0] if count == 1 else tuple(outputs)
@@ -77,9 +77,11 @@ def _guarded(value: Value) -> Value:
 
 
 def _checked(value: Value, expected: ValueType | None, slot: int) -> Value:
-    """An output as the engine has it.
+    """Return an output as the engine needs it.
 
-    ValueError or TypeError where type or shape are not those of the definition.
+    Raises:
+        ValueError: its shape is not that of the definition.
+        TypeError: its type is not that of the definition.
     """
     if isinstance(value, np.generic):
         value = np.asarray(value)
@@ -104,6 +106,6 @@ def _checked(value: Value, expected: ValueType | None, slot: int) -> Value:
 
 def _fits(shape: Sequence[int], expected: Sequence[Any]) -> bool:
     return len(shape) == len(expected) and all(
-        not isinstance(known, int) or known == size
-        for size, known in zip(shape, expected, strict=True)
+        not isinstance(dimension, int) or dimension == size
+        for size, dimension in zip(shape, expected, strict=True)
     )

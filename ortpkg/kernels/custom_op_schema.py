@@ -1,4 +1,4 @@
-"""The ONNX definition of an operator of one's own."""
+"""ONNX definition of a custom operator."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from ortpkg.kernels.custom_op import CustomOp
 _Schema = onnx.defs.OpSchema
 _Option = onnx.defs.OpSchema.FormalParameterOption
 _OPTIONS = {"?": _Option.Optional, "*": _Option.Variadic}
-#: numpy's words for types whose ONNX name is another.
+#: numpy's names of types that ONNX calls otherwise.
 _NUMPY_NAMES = {"float32": "float", "float64": "double"}
 _ELEMENT_NAMES = frozenset(
-    each.name.lower() for each in ElementType if each is not ElementType.UNDEFINED
+    element_type.name.lower()
+    for element_type in ElementType
+    if element_type is not ElementType.UNDEFINED
 )
 _KINDS: tuple[tuple[Any, str], ...] = (
     (int, "INT"),
@@ -37,9 +39,10 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 
 
 def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
-    """The definition.
+    """Return the ONNX definition of an operator.
 
-    UsageError, naming the operator and what is wrong, for one that makes no sense.
+    Raises:
+        UsageError: the declaration makes no sense; the message names the operator and the reason.
     """
     where = f"operator {quoted(f'{operator.domain}.{operator.op_type}')}"
     if not operator.domain or not operator.op_type.isidentifier() or not operator.outputs:
@@ -62,7 +65,7 @@ def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
         inputs=_formals(operator.inputs, operator, where),
         outputs=_formals(operator.outputs, operator, where),
         type_constraints=[
-            (name, [_type_text(each, where) for each in allowed], "")
+            (name, [_type_text(type_name, where) for type_name in allowed], "")
             for name, allowed in operator.types.items()
         ],
         attributes=[_attribute(name, value, where) for name, value in operator.attributes.items()],
@@ -70,9 +73,10 @@ def definition_of(operator: CustomOp) -> onnx.defs.OpSchema:
 
 
 def publish_definition(definition: onnx.defs.OpSchema) -> None:
-    """Makes the definition one that models are read and inferred with.
+    """Register a definition with onnx, so that models are read and inferred with it.
 
-    UsageError where its name is taken.
+    Raises:
+        UsageError: the name is in use.
     """
     try:
         onnx.defs.register_schema(definition)
@@ -84,7 +88,7 @@ def publish_definition(definition: onnx.defs.OpSchema) -> None:
 
 
 def forget_definition(operator: CustomOp) -> None:
-    """Takes back :func:`publish_definition`."""
+    """Undo :func:`publish_definition`."""
     onnx.defs.deregister_schema(operator.op_type, operator.version, operator.domain)
     _forget_cached_schemas()
 
@@ -92,7 +96,7 @@ def forget_definition(operator: CustomOp) -> None:
 def _formals(
     declared: Mapping[str, str], operator: CustomOp, where: str
 ) -> list[onnx.defs.OpSchema.FormalParameter]:
-    found = []
+    formals = []
     for position, (name, text) in enumerate(declared.items()):
         option = _OPTIONS.get(text[-1:], _Option.Single)
         if option is _Option.Variadic and position < len(declared) - 1:
@@ -100,12 +104,14 @@ def _formals(
         bare = text.rstrip("?*")
         type_text = bare if bare in operator.types else _type_text(bare, where)
         least = 0 if option is _Option.Variadic else 1
-        found.append(_Schema.FormalParameter(name, type_text, param_option=option, min_arity=least))
-    return found
+        formals.append(
+            _Schema.FormalParameter(name, type_text, param_option=option, min_arity=least)
+        )
+    return formals
 
 
 def _type_text(name: str, where: str) -> str:
-    """ONNX's text of a type: "float" and "float32" are "tensor(float)"."""
+    """Return ONNX's text of a type: "float" and "float32" are "tensor(float)"."""
     short = _NUMPY_NAMES.get(name, name)
     if short in _ELEMENT_NAMES:
         return f"tensor({short})"
@@ -133,7 +139,7 @@ def _plain(value: Any) -> Any:
 
 
 def _forget_cached_schemas() -> None:
-    """What is asked of definitions from now on is asked anew."""
+    """Clear caches of definitions, so that the next lookups see the change."""
     find_schema.cache_clear()
     forget_formals()
     forget_output_formals()

@@ -1,4 +1,4 @@
-"""Operators of domains of one's own, with kernels in Python: registered once per process.
+"""Custom operators with kernels in Python, registered once per process.
 
     @ortpkg.custom_op("acme.audio", "Gain", inputs={"x": "T"}, outputs={"y": "T"}, types={"T":
     ("float", "double")},
@@ -26,23 +26,24 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.kernels.custom_op import CustomOp
 
 ENTRY_POINT_GROUP = "ortpkg.custom_ops"
-#: Domains that are ONNX's or onnxruntime's; their operators are not for others to define.
-_TAKEN_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms", "org.pytorch.aten")
+#: Domains of ONNX and onnxruntime, in which nobody else may define operators.
+_RESERVED_DOMAINS = ("", "ai.onnx", "com.microsoft", "com.ms", "org.pytorch.aten")
 
 _lock = threading.RLock()
 #: (domain, op_type) → version → operator.
 _registered: dict[tuple[str, str], dict[int, CustomOp]] = {}
-#: Domains whose installed operators were looked for.
-_asked: set[str] = set()
+#: Domains for which installed distributions were searched.
+_searched_domains: set[str] = set()
 
 
 def register_custom_ops(operators: Iterable[CustomOp]) -> None:
-    """Makes operators known to all sessions that are made from now on in this process.
+    """Register operators for all sessions that are made from now on in this process.
 
-    Either all of them become known or none.
+    Either all of them are registered or none.
 
-    Raises UsageError for a declaration that makes no sense, a domain that is ONNX's or
-    onnxruntime's, or an operator that is registered already with another kernel.
+    Raises:
+        UsageError: a declaration makes no sense, a domain is ONNX's or onnxruntime's, or an
+            operator is registered already with another kernel.
     """
     from ortpkg.kernels.custom_op_schema import (  # onnx
         definition_of,
@@ -72,9 +73,10 @@ def register_custom_ops(operators: Iterable[CustomOp]) -> None:
 
 
 def unregister_custom_ops(domain: str) -> None:
-    """Forgets all operators of a domain; sessions that have them keep them.
+    """Forget all operators of a domain; sessions that have them keep them.
 
-    UsageError where there are none.
+    Raises:
+        UsageError: there are none.
     """
     from ortpkg.kernels.custom_op_schema import (
         forget_definition,  # onnx: only where some were registered
@@ -90,55 +92,55 @@ def unregister_custom_ops(domain: str) -> None:
 
 
 def find_custom_op(domain: str, op_type: str, version: int) -> CustomOp | None:
-    """The registered operator that a node of that definition's version means.
-
-    None where there is none.
-    """
+    """Return the registered operator with that version of its definition; None if there is none."""
     return _registered.get((domain, op_type), {}).get(version)
 
 
 def has_custom_op(domain: str, op_type: str) -> bool:
-    """Whether an operator is registered, or a distribution brings it (which is then imported)."""
-    if is_own_domain(domain):
+    """Return True if an operator is registered, or a distribution (then imported) brings it."""
+    if is_custom_domain(domain):
         load_installed_ops(domain)
     return (domain, op_type) in _registered
 
 
-def is_own_domain(domain: str) -> bool:
-    """Whether ``domain`` is neither ONNX's nor onnxruntime's."""
+def is_custom_domain(domain: str) -> bool:
+    """Return True if ``domain`` is neither ONNX's nor onnxruntime's."""
     return not any(
-        domain == taken or (taken and domain.startswith(f"{taken}.")) for taken in _TAKEN_DOMAINS
+        domain == reserved or (reserved and domain.startswith(f"{reserved}."))
+        for reserved in _RESERVED_DOMAINS
     )
 
 
 def load_installed_ops(domain: str) -> bool:
-    """Registers what installed distributions bring for ``domain``.
+    """Register the operators that installed distributions bring for ``domain``.
 
-    Returns whether this call registered anything.
+    Returns:
+        True if this call registered any.
 
-    Raises UsageError, with the entry point's object, where it cannot be loaded.
+    Raises:
+        UsageError: an entry point cannot be loaded; the message names its object.
     """
     with _lock:
-        if domain in _asked:
+        if domain in _searched_domains:
             return False
         from importlib.metadata import (
             entry_points,  # 15 ms, where a model has operators that nobody knows
         )
 
-        found = sorted(
+        entry_points_of_domain = sorted(
             entry_points(group=ENTRY_POINT_GROUP, name=domain), key=lambda point: point.value
         )
-        for entry_point in found:
+        for entry_point in entry_points_of_domain:
             try:
                 operators = list(entry_point.load())
             except Exception as error:
-                what = quoted(entry_point.value)
+                target = quoted(entry_point.value)
                 raise UsageError(
-                    f"operators of {what} cannot be loaded: {quoted(error)}"
+                    f"operators of {target} cannot be loaded: {quoted(error)}"
                 ) from error
             register_custom_ops(operators)
-        _asked.add(domain)
-        return bool(found)
+        _searched_domains.add(domain)
+        return bool(entry_points_of_domain)
 
 
 def _is_registered(operator: object) -> bool:
@@ -151,7 +153,7 @@ def _is_registered(operator: object) -> bool:
 
 def _check_free(operator: CustomOp, *, is_twice: bool) -> None:
     name = f"{operator.domain}.{operator.op_type}"
-    if not is_own_domain(operator.domain):
+    if not is_custom_domain(operator.domain):
         raise UsageError(
             f"operator {quoted(name)}: its domain is ONNX's or onnxruntime's; take one of your own"
         )

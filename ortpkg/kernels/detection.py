@@ -12,11 +12,11 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.polling import poll_run
 
 _INT64 = np.dtype(np.int64)
-#: Arrays of a number for each box, or of four, that suppressing others by the best one makes.
+#: Arrays with one or four numbers for each box that suppression by the best box makes.
 _BOX_ARRAYS = 4
-#: What an array takes beside its elements.
+#: Bytes of an array besides its elements.
 _PART_NBYTES = 128
-#: What a cell of a grid over a region takes on one of its axes.
+#: Bytes of one cell of a grid over a region, per axis.
 _CELL_NBYTES = 400
 
 
@@ -26,9 +26,9 @@ def _number(x: Tensor | None, default: float) -> float:
 
 @kernel("NonMaxSuppression", since=(10, 11), uses_output_buffer=False)
 def non_max_suppression(info: OpKernelInfo) -> Compute:
-    """Rows of (batch, class, box), each class's boxes by falling score.
+    """Rows of (batch, class, box), the boxes of each class by falling score.
 
-    Ties keep the lower index.
+    Of equal scores, the lower index comes first.
     """
     is_centred = bool(info.attribute("center_point_box", 0))
 
@@ -53,7 +53,7 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         limit = max(int(_number(most, 0)), 0)
         if not limit or not scores.size:
             return np.empty((0, 3), np.int64)
-        # The corners, and what they are found by; of one class's boxes places, areas and overlaps.
+        # Corners and the arrays they are computed from; indices, areas and overlaps of one class.
         box_nbytes = 4 * boxes.itemsize
         context.check_allocation(
             3 * boxes.nbytes + boxes.shape[1] * (_BOX_ARRAYS * box_nbytes + 2 * _INT64.itemsize)
@@ -77,7 +77,7 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
 
 
 def _corners(boxes: Tensor, is_centred: bool) -> Tensor:
-    """Boxes as (least first coordinate, least second, greatest first, greatest second)."""
+    """Return boxes as (least first coordinate, least second, greatest first, greatest second)."""
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         return np.concatenate([first - second / 2, first + second / 2], axis=-1)
@@ -87,7 +87,7 @@ def _corners(boxes: Tensor, is_centred: bool) -> Tensor:
 def _suppressed(
     context: OpKernelContext, corners: Tensor, scores: Tensor, limit: int, iou: float, lowest: float
 ) -> Tensor:
-    """The indices of the boxes (N, 4) that stay, at most ``limit``."""
+    """Return the indices of the boxes (N, 4) that stay, at most ``limit``."""
     candidates = np.argsort(-scores, kind="stable")
     if lowest > -math.inf:
         candidates = candidates[scores[candidates] > np.float32(lowest)]
@@ -113,7 +113,7 @@ def _suppressed(
 
 @kernel("MaxRoiPool", since=(1, 22))
 def max_roi_pool(info: OpKernelInfo) -> Compute:
-    """The maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2).
+    """Maximum over each cell of a grid laid over each region (batch index, x1, y1, x2, y2).
 
     Empty cells give 0.
     """
@@ -148,7 +148,7 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
 
 
 def _cells(start: int, end: int, count: int, size: int) -> list[slice]:
-    """The slices of an axis of ``size`` for ``count`` cells between ``start`` and ``end``."""
+    """Return the slices of an axis of ``size`` for ``count`` cells from ``start`` to ``end``."""
     step = max(end - start + 1, 1) / count
     edges = [
         (math.floor(i * step) + start, math.ceil((i + 1) * step) + start) for i in range(count)

@@ -1,11 +1,9 @@
-"""A tensor in memory that the CPU cannot read: where it lies, its shape and its element type.
+"""Tensor in memory that the CPU cannot read: its address, shape and element type.
 
-It does not have the elements.
-
-Only the allocator whose memory it is in, and kernels of the providers that compute there, can do
-anything with it. What would read it in passing (``numpy.asarray``, iteration, arithmetic) raises
-TypeError: a value that crosses from one memory to another does so in a copy node, where the plan
-shows it, and nowhere else.
+It does not have the elements. Only the allocator that owns the memory, and kernels of the providers
+that compute there, can use it. Code that would read it in passing (``numpy.asarray``, iteration,
+arithmetic) gets a TypeError: only a copy node, which the plan shows, moves a value from one memory
+to another.
 """
 
 from __future__ import annotations
@@ -19,13 +17,13 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class DeviceTensor:
-    """``nbytes`` bytes of a block of a device's memory, C-contiguous.
+    """Range of ``nbytes`` bytes in a block of a device's memory, C-contiguous.
 
     Attributes:
         memory: name of the memory, as its allocator has it.
-        block: what the allocator handed out; nobody else knows what it is.
-        offset: of the first element, in bytes.
-        shape, dtype: as numpy has them.
+        block: handle from the allocator, which alone can interpret it.
+        offset: offset of the first element, in bytes.
+        shape, dtype: as in numpy.
     """
 
     memory: str
@@ -36,7 +34,7 @@ class DeviceTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -50,7 +48,7 @@ class DeviceTensor:
         return len(self.shape)
 
     def shares_bytes_with(self, other: object) -> bool:
-        """Whether ``other`` is a tensor of the same block, and their ranges overlap."""
+        """Return True if ``other`` is a tensor of the same block and their ranges overlap."""
         if not isinstance(other, DeviceTensor) or other.block is not self.block:
             return False
         return (
@@ -58,9 +56,10 @@ class DeviceTensor:
         )
 
     def viewed_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceTensor:
-        """The same bytes under another shape and element type.
+        """Return a tensor of the same bytes with another shape and element type.
 
-        ValueError where these need another number of bytes.
+        Raises:
+            ValueError: these need another number of bytes.
         """
         view = DeviceTensor(
             memory=self.memory, block=self.block, offset=self.offset, shape=shape, dtype=dtype

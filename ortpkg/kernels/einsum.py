@@ -16,7 +16,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
 
-#: The most multiplications that one call of numpy does.
+#: Most multiplications that one call of numpy does.
 _MOST_WORK_AT_ONCE = 1 << 28
 _MOST_INTERMEDIATE_ELEMENTS = 1 << 20
 _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")
@@ -25,9 +25,10 @@ _EQUATION = re.compile(r"[a-zA-Z.,]*(->[a-zA-Z.]*)?")
 def _labelled_sizes(
     terms: list[str], inputs: tuple[Tensor, ...]
 ) -> tuple[dict[str, int], tuple[int, ...]]:
-    """Label → size, and the shape that the ellipses broadcast to.
+    """Return label → size, and the shape that the ellipses broadcast to.
 
-    ValueError where terms and inputs do not fit.
+    Raises:
+        ValueError: terms and inputs do not fit each other.
     """
     sizes: dict[str, int] = {}
     ellipsis: tuple[int, ...] = ()
@@ -41,15 +42,20 @@ def _labelled_sizes(
             before + after, (*x.shape[: len(before)], *x.shape[x.ndim - len(after) :]), strict=True
         )
         for label, size in labelled:
-            known = sizes.setdefault(label, size)
-            if known != size and 1 not in (known, size):
-                raise ValueError(f"the label {label!r} stands for axes of size {known} and {size}")
-            sizes[label] = max(known, size) if 0 not in (known, size) else 0
+            label_size = sizes.setdefault(label, size)
+            if label_size != size and 1 not in (label_size, size):
+                raise ValueError(
+                    f"the label {label!r} stands for axes of size {label_size} and {size}"
+                )
+            sizes[label] = max(label_size, size) if 0 not in (label_size, size) else 0
     return sizes, ellipsis
 
 
 def _output_term(terms: list[str]) -> str:
-    """Without an arrow: the ellipsis, then the labels that occur once, in alphabetical order."""
+    """Return the output of an equation without an arrow.
+
+    It is the ellipsis, then the labels that occur once, in alphabetical order.
+    """
     labels = "".join(terms).replace(".", "")
     dots = "..." if any("..." in term for term in terms) else ""
     return dots + "".join(sorted(label for label in set(labels) if labels.count(label) == 1))
@@ -89,18 +95,18 @@ def einsum(info: OpKernelInfo) -> Compute:
 
 
 class _Contraction:
-    """One run of the operator: what it makes on the way is asked for before, and may be ended."""
+    """One run of the operator; it checks limits before it allocates, and may be cancelled."""
 
     def __init__(self, context: OpKernelContext, largest: int, held_nbytes: int) -> None:
-        """``largest``: most elements of what is made on the way; ``held_nbytes``: by then."""
+        """Take the largest size of an intermediate in elements, and the bytes held so far."""
         self._context = context
         self._largest = largest
-        #: Of what was made on the way and is still needed.
+        #: Bytes of intermediates that are still needed.
         self._held_nbytes = held_nbytes
 
     def of(self, terms: list[str], inputs: list[Tensor], output: str) -> Tensor:
-        """The sum of products: terms first sum what is theirs, then pairs, or parts of them."""
-        reduced = [_reduced(place, terms, output) for place in range(len(terms))]
+        """Return the sum of products: first sums within terms, then pairs, or parts of them."""
+        reduced = [_reduced(position, terms, output) for position in range(len(terms))]
         inputs = [
             x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))
             for before, after, x in zip(terms, reduced, inputs, strict=True)
@@ -113,7 +119,7 @@ class _Contraction:
                 return self._stepwise(reduced, inputs, output, path)
         sizes, ellipsis = _labelled_sizes(reduced, tuple(inputs))
         work = math.prod(sizes.values()) * math.prod(ellipsis)
-        label = max(sizes, key=lambda each: sizes[each], default="")
+        label = max(sizes, key=lambda candidate: sizes[candidate], default="")
         if len(inputs) > 1 and work > _MOST_WORK_AT_ONCE and label and sizes[label] > 1:
             step = max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1)
             return self._in_parts(reduced, inputs, output, label, step)
@@ -137,17 +143,19 @@ class _Contraction:
         output: str,
         path: Iterable[tuple[int, ...]],
     ) -> Tensor:
-        """The contraction in the order of ``path``: places of what each step takes and replaces."""
+        """Contract in the order of ``path``: positions of the terms that each step replaces."""
         terms, inputs = list(terms), list(inputs)
         held_before = self._held_nbytes
         made: list[Tensor] = []
-        for places in path:
-            taken = [terms.pop(place) for place in sorted(places, reverse=True)]
-            operands = [inputs.pop(place) for place in sorted(places, reverse=True)]
-            result = self.of(taken, operands, _joint(taken, terms, output) if terms else output)
-            made = [x for x in made if not any(x is each for each in operands)] + [result]
+        for positions in path:
+            step_terms = [terms.pop(position) for position in sorted(positions, reverse=True)]
+            operands = [inputs.pop(position) for position in sorted(positions, reverse=True)]
+            result = self.of(
+                step_terms, operands, _joint(step_terms, terms, output) if terms else output
+            )
+            made = [x for x in made if not any(x is operand for operand in operands)] + [result]
             self._held_nbytes = held_before + sum(x.nbytes for x in made)
-            terms.append(_joint(taken, terms, output) if terms else output)
+            terms.append(_joint(step_terms, terms, output) if terms else output)
             inputs.append(result)
         self._held_nbytes = held_before
         return inputs[0]
@@ -155,7 +163,7 @@ class _Contraction:
     def _in_parts(
         self, terms: list[str], inputs: list[Tensor], output: str, label: str, step: int
     ) -> Tensor:
-        """The contraction, ``step`` of the sizes that ``label`` stands for at a time."""
+        """Contract in parts: ``step`` indices of ``label`` at a time."""
         size = max(
             x.shape[_axis(term, label, x.ndim)]
             for term, x in zip(terms, inputs, strict=True)
@@ -179,21 +187,21 @@ class _Contraction:
         )
 
 
-def _joint(taken: list[str], others: list[str], output: str) -> str:
-    """The term of what a step makes of ``taken``: what ``others`` or the output need of it."""
+def _joint(step_terms: list[str], others: list[str], output: str) -> str:
+    """Return the term of a step's result: the labels that ``others`` or the output need."""
     needed = "".join((output, *others))
-    dots = "..." if any("..." in term for term in taken) else ""
-    labels = dict.fromkeys("".join(taken).replace(".", ""))
+    dots = "..." if any("..." in term for term in step_terms) else ""
+    labels = dict.fromkeys("".join(step_terms).replace(".", ""))
     return dots + "".join(label for label in labels if label in needed)
 
 
-def _reduced(place: int, terms: list[str], output: str) -> str:
-    """A term without the labels that nothing else has, and with each of the others once."""
-    others = "".join((output, *terms[:place], *terms[place + 1 :]))
-    before, dots, after = terms[place].partition("...")
-    kept = dict.fromkeys(label for label in before + after if label in others)
-    ahead = [label for label in kept if label in before]
-    return "".join(ahead) + dots + "".join(label for label in kept if label not in before)
+def _reduced(position: int, terms: list[str], output: str) -> str:
+    """Return a term without the labels that only it has, and with each other label once."""
+    others = "".join((output, *terms[:position], *terms[position + 1 :]))
+    before, dots, after = terms[position].partition("...")
+    shared_labels = dict.fromkeys(label for label in before + after if label in others)
+    ahead = [label for label in shared_labels if label in before]
+    return "".join(ahead) + dots + "".join(label for label in shared_labels if label not in before)
 
 
 def _axis(term: str, label: str, rank: int) -> int:
@@ -202,5 +210,5 @@ def _axis(term: str, label: str, rank: int) -> int:
 
 
 def _sliced(x: Tensor, axis: int, start: int, step: int) -> Tensor:
-    """A part of ``x`` along an axis; all of one of size 1, which is broadcast."""
+    """Return a part of ``x`` along an axis; all of an axis of size 1, which is broadcast."""
     return x if x.shape[axis] == 1 else x[(slice(None),) * axis + (slice(start, start + step),)]

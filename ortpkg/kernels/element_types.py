@@ -39,22 +39,22 @@ _NARROW_FLOATS = frozenset(
 
 
 def is_narrow_float(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is a float type that kernels compute in float32."""
+    """Return True if ``dtype`` is a float type that kernels compute in float32."""
     return dtype in _NARROW_FLOATS
 
 
 def compute_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What to compute values of ``dtype`` in: float32 for narrow floats, else ``dtype`` itself."""
+    """Return the type to compute ``dtype`` in: float32 for narrow floats, else ``dtype``."""
     return _FLOAT32 if dtype in _NARROW_FLOATS else dtype
 
 
 def widened(x: Tensor) -> Tensor:
-    """``x`` in its compute type; ``x`` itself where that is its own."""
+    """Return ``x`` in its compute type; ``x`` itself if it has that type already."""
     return x.astype(_FLOAT32) if x.dtype in _NARROW_FLOATS else x
 
 
 def widened_nbytes(*tensors: Tensor | None) -> int:
-    """What :func:`widened` takes for them: nothing for what is in its compute type, or absent."""
+    """Return the bytes that :func:`widened` allocates for tensors; None counts nothing."""
     nbytes = 0
     for x in tensors:
         if x is not None and x.dtype in _NARROW_FLOATS:
@@ -63,5 +63,5 @@ def widened_nbytes(*tensors: Tensor | None) -> int:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is a floating-point type, narrow ones included."""
+    """Return True if ``dtype`` is a floating-point type, narrow ones included."""
     return dtype in (_FLOAT32, _FLOAT64) or dtype in _NARROW_FLOATS

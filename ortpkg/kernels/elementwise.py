@@ -22,7 +22,10 @@ _ANY_INPUT_IN_PLACE = ((0, 0), (1, 0))
 
 
 def aligned_second_input(info: OpKernelInfo) -> Callable[[Tensor, Tensor], Tensor]:
-    """Broadcasting before version 7: of the second input, with ``broadcast=1``, at ``axis``."""
+    """Return a function that aligns the second input for broadcasting before version 7.
+
+    There, only the second input broadcasts, if ``broadcast=1``, starting at ``axis``.
+    """
     if not info.attribute("broadcast", 0):
         return lambda _a, b: b
     axis = info.attribute("axis")
@@ -53,7 +56,7 @@ def _binary(ufunc: Callable[..., Any]) -> KernelFactory:
 
 
 def truncated_divide(a: Tensor, b: Tensor, out: Tensor) -> Any:
-    """a / b; of integers rounded toward zero (ONNX's Div), where x / 0 is 0."""
+    """Compute a / b; integers round toward zero (ONNX's Div), and x / 0 is 0."""
     if a.dtype.kind in "iu":
         if a.dtype.kind == "i":
             remainder = np.asarray(np.fmod(a, b))  # of scalars numpy returns no array
@@ -174,18 +177,18 @@ def power(info: OpKernelInfo) -> Compute:
 
 @kernel("Mod", since=(10, 13, 28), types={"T": NUMBERS}, in_place=_ANY_INPUT_IN_PLACE)
 def modulo(info: OpKernelInfo) -> Compute:
-    """The remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``).
+    """Remainder with the divisor's sign (``fmod=0``) or the dividend's (``fmod=1``).
 
-    X mod 0 is 0 of integers.
+    x mod 0 is 0 for integers.
     """
     return _binary(np.fmod if info.attribute("fmod", 0) else np.mod)(info)
 
 
 @kernel("BitShift", since=(11, 28), types={"T": INTEGERS}, in_place=_ANY_INPUT_IN_PLACE)
 def bit_shift(info: OpKernelInfo) -> Compute:
-    """Shifting all bits out leaves 0, or -1 of a negative number to the right.
+    """Shift of bits; shifting all of them out leaves 0, or -1 of a negative number to the right.
 
-    Numpy defines it so too.
+    numpy defines it so, too.
     """
     return _binary(np.left_shift if info.attribute("direction") == "LEFT" else np.right_shift)(info)
 
@@ -229,9 +232,9 @@ def mean(_info: OpKernelInfo) -> Compute:
 
 @kernel("Clip", since=(1, 6, 11, 12, 13), types={"T": NUMBERS}, in_place=((0, 0),))
 def clip(info: OpKernelInfo) -> Compute:
-    """Versions before 11 have the bounds as attributes.
+    """Limit elements to a range; versions before 11 have the bounds as attributes.
 
-    Where min > max, every element becomes max (version 13).
+    If min > max, every element becomes max (version 13).
     """
     if info.node.since_version < 11:
         bounds = info.attribute("min"), info.attribute("max")

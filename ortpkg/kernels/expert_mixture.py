@@ -1,6 +1,6 @@
-"""A mixture of experts: each token goes through the few networks that its router prefers.
+"""Mixture of experts: each token goes through the few networks that its router prefers.
 
-Tokens of one expert go through it together. Sums are made in float32 (float64 for doubles).
+Tokens of one expert go through it together. Sums are computed in float32 (float64 for doubles).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _ACTIVATIONS: dict[str, Callable[[Tensor, Tensor], None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureAttributes:
-    """What MoE and QMoE have in common.
+    """Attributes that MoE and QMoE share.
 
     Attributes:
-        chosen: how many experts each token goes through.
-        activation: between an expert's layers; "swiglu" is gated: fc1 makes a gate and what passes
-            it.
-        is_normalized: whether the weights of the chosen experts are made to sum to 1.
-        fusion: with swiglu: 0 where fc3 makes what passes the gate; 1, 2: fc1 makes both, in turns
-            or one behind the other.
-        alpha, beta, limit: of swiglu.
+        chosen: number of experts that each token goes through.
+        activation: activation between an expert's layers; "swiglu" is gated: fc1 makes a gate and
+            the values that pass it.
+        is_normalized: True if the weights of the chosen experts are scaled to sum to 1.
+        fusion: with swiglu: 0 if fc3 makes the values that pass the gate; 1, 2: fc1 makes both,
+            interleaved or one behind the other.
+        alpha, beta, limit: parameters of swiglu.
     """
 
     chosen: int
@@ -56,8 +56,8 @@ class MixtureAttributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> MixtureAttributes:
-        """ValueError where attributes do not go together, or ask for what there is not."""
-        found = cls(
+        """Read a node's attributes. Raises ValueError if they contradict or are not supported."""
+        attributes = cls(
             chosen=int(info.attribute("k", 1)),
             activation=str(info.attribute("activation_type", "relu")),
             is_normalized=bool(info.attribute("normalize_routing_weights", 0)),
@@ -66,31 +66,31 @@ class MixtureAttributes:
             beta=float(info.attribute("activation_beta", 0.0)),
             limit=float(info.attribute("swiglu_limit", np.inf)),
         )
-        if found.chosen < 1:
-            raise ValueError(f"k is 1 or more, not {found.chosen}")
-        if not found.is_gated and found.activation not in _ACTIVATIONS:
+        if attributes.chosen < 1:
+            raise ValueError(f"k is 1 or more, not {attributes.chosen}")
+        if not attributes.is_gated and attributes.activation not in _ACTIVATIONS:
             raise ValueError(
                 f"activation_type is one of {', '.join(_ACTIVATIONS)} and swiglu, not"
-                f" {quoted(found.activation)}"
+                f" {quoted(attributes.activation)}"
             )
-        if found.fusion not in (_SEPARATE, _INTERLEAVED, _CONCATENATED):
-            raise ValueError(f"swiglu_fusion is 0, 1 or 2, not {found.fusion}")
+        if attributes.fusion not in (_SEPARATE, _INTERLEAVED, _CONCATENATED):
+            raise ValueError(f"swiglu_fusion is 0, 1 or 2, not {attributes.fusion}")
         if info.attribute("use_sparse_mixer", 0):
             raise ValueError("a sparse mixer (use_sparse_mixer=1) is not supported")
-        return found
+        return attributes
 
     @property
     def is_gated(self) -> bool:
-        """Whether one half of the first layer's output lets the other pass (SwiGLU)."""
+        """True if one half of the first layer's output gates the other (SwiGLU)."""
         return self.activation == "swiglu"
 
     @property
     def is_fused(self) -> bool:
-        """Whether the first layer makes both the gate and what passes it."""
+        """True if the first layer makes both the gate and the values that pass it."""
         return self.is_gated and self.fusion != _SEPARATE
 
     def activate(self, first: Tensor, third: Tensor | None) -> Tensor:
-        """What the second layer gets of the first's output, and perhaps of the third's.
+        """Return the second layer's input from the outputs of the first and the third.
 
         Both arrays may be overwritten.
         """
@@ -118,9 +118,9 @@ class ExpertLayer:
     """One layer of all experts.
 
     Attributes:
-        name: of the operator's inputs: "fc1", "fc2", "fc3".
+        name: prefix of the operator's inputs: "fc1", "fc2", "fc3".
         shape: (experts, outputs, inputs).
-        weights_of: the weights (outputs, inputs) of an expert, of any float type.
+        weights_of: returns the weights (outputs, inputs) of an expert, of any float type.
         bias: (experts, outputs) or None.
     """
 
@@ -130,7 +130,7 @@ class ExpertLayer:
     bias: Tensor | None
 
     def apply(self, expert: int, x: Tensor) -> Tensor:
-        """The rows of ``x`` through the layer of an expert, in a new array."""
+        """Send the rows of ``x`` through the layer of an expert; return a new array."""
         product: Tensor = matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
         if self.bias is not None:
             product += self.bias[expert].astype(x.dtype, copy=False)
@@ -139,16 +139,19 @@ class ExpertLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routes:
-    """Where tokens go: (tokens, k) experts, and the weight of each."""
+    """Chosen experts of tokens, (tokens, k), and the weight of each."""
 
     experts: Tensor
     weights: Tensor
 
 
 def best_experts(scores: Tensor, count: int) -> Tensor:
-    """The ``count`` experts that score highest for each token, best first; of equals the last.
+    """Return the ``count`` experts that score highest for each token, best first.
 
-    ValueError where there are fewer.
+    Of equals, the last one comes first.
+
+    Raises:
+        ValueError: there are fewer experts.
     """
     if count > scores.shape[1]:
         raise ValueError(f"k={count} experts of {scores.shape[1]} cannot be chosen")
@@ -157,14 +160,14 @@ def best_experts(scores: Tensor, count: int) -> Tensor:
 
 
 def softmax_rows(scores: Tensor) -> Tensor:
-    """Softmax of each row, in a new array."""
-    found: Tensor = np.exp(scores - scores.max(axis=1, keepdims=True))
-    found /= found.sum(axis=1, keepdims=True)
-    return found
+    """Return the softmax of each row, in a new array."""
+    powers: Tensor = np.exp(scores - scores.max(axis=1, keepdims=True))
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
 def check_router(name: str, scores: Tensor, tokens: int, experts: int) -> None:
-    """ValueError unless ``scores`` has a row per token and a column per expert."""
+    """Raise ValueError unless ``scores`` has a row per token and a column per expert."""
     if scores.shape != (tokens, experts):
         raise ValueError(
             f"{name} has the shape {(tokens, experts)}, (tokens, experts), not {scores.shape}"
@@ -174,7 +177,7 @@ def check_router(name: str, scores: Tensor, tokens: int, experts: int) -> None:
 def check_layers(
     attributes: MixtureAttributes, layers: Sequence[ExpertLayer | None], hidden: int
 ) -> None:
-    """ValueError where layers (fc3 may be None) do not fit ``hidden`` features or each other."""
+    """Raise ValueError if layers do not fit ``hidden`` features, or each other; fc3 may be None."""
     first, second, third = layers
     assert first is not None
     assert second is not None
@@ -203,7 +206,11 @@ def check_layers(
 
 
 def token_rows(x: Tensor) -> Tensor:
-    """(tokens, hidden size) of an input of 2 or 3 dimensions. ValueError for another."""
+    """Return an input of 2 or 3 dimensions as (tokens, hidden size).
+
+    Raises:
+        ValueError: it has another number of dimensions.
+    """
     if x.ndim not in (2, 3):
         raise ValueError(
             "input has the shape (tokens, hidden size) or (batch, length, hidden size), not"
@@ -222,9 +229,9 @@ def mix(
     layers: Sequence[ExpertLayer | None],
     dtype: np.dtype[Any],
 ) -> Tensor:
-    """The weighted sum of what the chosen experts make of each row of ``x``, in ``dtype``.
+    """Return the weighted sum of the chosen experts' outputs for each row of ``x``, in ``dtype``.
 
-    An expert with a weight that is not above 0 is not asked, as in onnxruntime.
+    Experts whose weight is not above 0 are skipped, as in onnxruntime.
     """
     first, second, third = layers
     assert first is not None
@@ -237,14 +244,14 @@ def mix(
     total = np.zeros(x.shape, dtype)
     for expert in np.unique(routes.experts).tolist():
         context.check_cancelled()
-        tokens, places = np.nonzero((routes.experts == expert) & (routes.weights > 0))
+        tokens, choices = np.nonzero((routes.experts == expert) & (routes.weights > 0))
         if not tokens.size:
             continue
         rows = x[tokens].astype(dtype, copy=False)
         between = attributes.activate(
             first.apply(expert, rows), None if third is None else third.apply(expert, rows)
         )
-        found = second.apply(expert, between)
-        found *= routes.weights[tokens, places, None]
-        total[tokens] += found
+        result = second.apply(expert, between)
+        result *= routes.weights[tokens, choices, None]
+        total[tokens] += result
     return total

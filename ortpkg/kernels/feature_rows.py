@@ -1,7 +1,7 @@
 """Operators of ai.onnx.ml that fill, choose, join and encode columns of features.
 
-Source: the operators, and for what they leave open (vectors, cut columns, numbers with a fraction)
-onnxruntime.
+Source: the operators; onnxruntime where they leave something open (vectors, cut columns, numbers
+with a fraction).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 _DOMAIN = "ai.onnx.ml"
 _NUMBERS = frozenset({ElementType.FLOAT, ElementType.DOUBLE, ElementType.INT64, ElementType.INT32})
 _FLOAT32, _OBJECT = np.dtype(np.float32), np.dtype(object)
-#: Between so many elements a run looks at its limits.
+#: Number of elements between two checks of a run's limits.
 _ELEMENTS_AT_ONCE = 1 << 14
 
 
@@ -47,7 +47,7 @@ def imputer(info: OpKernelInfo) -> Compute:
 
 @kernel("ArrayFeatureExtractor", since=(1,), domain=_DOMAIN)
 def array_feature_extractor(_info: OpKernelInfo) -> Compute:
-    """The elements of the last axis at some positions; of a vector, one row of them."""
+    """Elements of the last axis at some positions; for a vector, one row of them."""
 
     def compute(context: OpKernelContext, x: Tensor, positions: Tensor) -> Tensor:
         if not x.ndim or not positions.size:
@@ -71,7 +71,7 @@ def array_feature_extractor(_info: OpKernelInfo) -> Compute:
 
 @kernel("FeatureVectorizer", since=(1,), domain=_DOMAIN, types={"T1": _NUMBERS})
 def feature_vectorizer(info: OpKernelInfo) -> Compute:
-    """Rows of float32 side by side, each input cut or filled with zeros to its stated width."""
+    """Rows of float32 side by side, each input cut or filled with zeros to its declared width."""
     widths = tuple(info.attribute("inputdimensions", ()))
     if len(widths) != len(info.node.inputs) or min(widths, default=0) < 0:
         raise InvalidGraphError(
@@ -100,7 +100,7 @@ def feature_vectorizer(info: OpKernelInfo) -> Compute:
 
 @kernel("OneHotEncoder", since=(1,), domain=_DOMAIN)
 def one_hot_encoder(info: OpKernelInfo) -> Compute:
-    """A row for each element: 1 at its category, or zeros where it has none and may have none."""
+    """Row for each element: 1 at its category, zeros if it has none and ``zeros`` is set."""
     numbers, texts = info.attribute("cats_int64s") or (), info.attribute("cats_strings") or ()
     may_lack = bool(info.attribute("zeros", 1))
     positions: dict[Any, int] = {}
@@ -116,18 +116,20 @@ def one_hot_encoder(info: OpKernelInfo) -> Compute:
         for start in range(0, x.size, _ELEMENTS_AT_ONCE):
             context.check_cancelled()
             elements = _categories(flat[start : start + _ELEMENTS_AT_ONCE])
-            places = np.array([positions.get(element, -1) for element in elements], np.intp)
-            (encoded,) = np.nonzero(places >= 0)
-            if len(encoded) < len(places) and not may_lack:
+            category_indices = np.array(
+                [positions.get(element, -1) for element in elements], np.intp
+            )
+            (encoded,) = np.nonzero(category_indices >= 0)
+            if len(encoded) < len(category_indices) and not may_lack:
                 raise ValueError("an element is of no category, and the attribute zeros is 0")
-            rows[start + encoded, places[encoded]] = 1
+            rows[start + encoded, category_indices[encoded]] = 1
         return out
 
     return compute
 
 
 def _categories(elements: Tensor) -> list[Any]:
-    """Numbers without their fraction, or texts; None for a number that is not finite."""
+    """Return numbers without their fraction, or texts; None for a number that is not finite."""
     if elements.dtype.kind != "f":
         return list(elements.tolist())
     return [int(number) if np.isfinite(number) else None for number in elements.tolist()]

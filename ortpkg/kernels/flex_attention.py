@@ -54,15 +54,18 @@ def flex_attention(info: OpKernelInfo) -> Compute:
 def _nbytes(
     query: Tensor, key: Tensor, value: Tensor, repeats: int, dtype: np.dtype[np.generic]
 ) -> int:
-    """The most that the steps take: repeated and scaled factors, scores in two arrays, a result."""
+    """Return the most bytes of the steps.
+
+    These are repeated and scaled factors, scores in two arrays, and a result.
+    """
     count = math.prod(query.shape[:3])
-    each = max(dtype.itemsize, 4)
-    factors = 3 * (query.size + (key.size + value.size) * repeats) * each
-    return factors + (3 * int(key.shape[2]) + int(value.shape[3])) * count * each
+    itemsize = max(dtype.itemsize, 4)
+    factors = 3 * (query.size + (key.size + value.size) * repeats) * itemsize
+    return factors + (3 * int(key.shape[2]) + int(value.shape[3])) * count * itemsize
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b`` in their type; the run may end meanwhile. Narrow floats are summed in float32."""
+    """Return ``a @ b`` in their type, with narrow floats summed in float32; may end the run."""
     wide = compute_dtype(a.dtype)
     out = np.empty((*a.shape[:-1], b.shape[-1]), wide)
     product_in_blocks(widened(a), widened(b), out)
@@ -74,7 +77,11 @@ def _softmax_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
 
 
 def _repeats(query: Tensor, key: Tensor, value: Tensor) -> int:
-    """How many query heads share a key head. ValueError where the shapes do not fit."""
+    """Return the number of query heads that share a key head.
+
+    Raises:
+        ValueError: the shapes do not fit each other.
+    """
     fits = (
         query.ndim == key.ndim == value.ndim == 4
         and key.shape[:3] == value.shape[:3]

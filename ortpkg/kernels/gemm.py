@@ -21,10 +21,11 @@ MS = "com.microsoft"
 
 
 def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a product by numpy's rules (vectors are rows on the left, columns on the right).
+    """Return the shape of a product by numpy's rules (vectors are rows on the left, columns right).
 
-    ValueError where the inner dimensions differ, the batches do not broadcast, or a factor is a
-    scalar.
+    Raises:
+        ValueError: the inner dimensions differ, the batches do not broadcast, or a factor is a
+            scalar.
     """
     if not a or not b:
         raise ValueError(f"a scalar has no matrix product (shapes {a} and {b})")
@@ -36,7 +37,7 @@ def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def multiply(context: OpKernelContext, a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` for factors of rank 1 or more.
+    """Compute ``out = a @ b`` for factors of rank 1 or more.
 
     Narrow floats are multiplied in float32 and rounded once.
     """
@@ -49,10 +50,7 @@ def multiply(context: OpKernelContext, a: Tensor, b: Tensor, out: Tensor) -> Non
 
 
 def _widened_constant(info: OpKernelInfo, slot: int) -> Tensor | None:
-    """A constant input in its compute type where that is another type.
-
-    None where the input serves as it is.
-    """
+    """Return a constant input in its compute type; None if the input can be used as it is."""
     value = info.constant_input(slot)
     if value is None or widened(value) is value:
         return None
@@ -72,7 +70,7 @@ def matmul(info: OpKernelInfo) -> Compute:
 
 
 def _gemm(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B' + beta · C, then the activation where the node names one."""
+    """alpha · A' · B' + beta · C, then the activation if the node names one."""
     alpha, beta = info.attribute("alpha", 1.0), info.attribute("beta", 1.0)
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
     prepared = _widened_constant(info, 1)
@@ -124,7 +122,7 @@ def fused_gemm(info: OpKernelInfo) -> Compute:
 
 @kernel("SparseToDenseMatMul", since=(1,), domain=MS, types={"T": NUMBERS})
 def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B' of two matrices; the first, a sparse one, comes with its zeros."""
+    """alpha · A' · B' of two matrices; the first, a sparse one, is passed with its zeros."""
     alpha = info.attribute("alpha", 1.0)
     trans_a, trans_b = bool(info.attribute("transA", 0)), bool(info.attribute("transB", 0))
 

@@ -1,6 +1,6 @@
 """Operators that make tensors (Constant, ConstantOfShape, Range, EyeLike, OneHot), and Dropout.
 
-Sizes come from data here, so every one asks ``context.output`` before it computes.
+Sizes come from data here, so every kernel calls ``context.output`` before it computes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 _BOOL = np.dtype(np.bool_)
-#: Of a position, or of a number of double width.
+#: Bytes of an index, or of a number of double width.
 _NUMBER_NBYTES = 8
-#: Seeds of numpy's legacy generator are below it.
+#: Upper bound of seeds of numpy's legacy generator.
 _SEED_COUNT = 1 << 32
 _FROM_1 = (1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
 
 
-#: The plain attributes of Constant → what their values are held in.
+#: Plain attribute of Constant → type of its value.
 _PLAIN_VALUES: Mapping[str, type] = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -38,9 +38,9 @@ _PLAIN_VALUES: Mapping[str, type] = {
 
 
 def _constant_value(info: OpKernelInfo) -> Tensor:
-    """The node's value, read-only.
+    """Return the node's value, read-only; a sparse one is made dense.
 
-    A sparse one made dense (its size is bounded where the model is read).
+    The reader of models bounds the size of a sparse one.
     """
     value = info.attribute("value")
     if value is None and info.attribute("sparse_value") is not None:
@@ -125,7 +125,7 @@ def eye_like(info: OpKernelInfo) -> Compute:
 
 @kernel("OneHot", since=(9, 11, 28))
 def one_hot(info: OpKernelInfo) -> Compute:
-    """``values`` is (off, on). An index outside [-depth, depth) leaves its column off."""
+    """Rows of ``values`` = (off, on). An index outside [-depth, depth) leaves its column off."""
     axis = info.attribute("axis", -1)
 
     def compute(context: OpKernelContext, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ def one_hot(info: OpKernelInfo) -> Compute:
         out = context.output(
             0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype
         )
-        # What is wanted, what of it is a class, and the places of that.
+        # The wanted indices, which of them are classes, and the positions of those.
         context.check_allocation(indices.size * (indices.ndim + 3) * _NUMBER_NBYTES)
         wanted = np.atleast_1d(indices.astype(np.int64))
         np.add(wanted, size, out=wanted, where=wanted < 0)
@@ -154,9 +154,9 @@ def one_hot(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(1, 6, 7, 10), alias=((0, 0),), uses_output_buffer=False)
 def dropout_inference(info: OpKernelInfo) -> Compute:
-    """Inference only, as these versions are without ``is_test=0``.
+    """Dropout that only infers, as these versions do without ``is_test=0``.
 
-    The mask says that everything was kept.
+    The mask is all True.
     """
     with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
     boolean_mask = info.node.since_version >= 10
@@ -172,7 +172,7 @@ def dropout_inference(info: OpKernelInfo) -> Compute:
 
 @kernel("Dropout", since=(12, 13, 22), types={"T": FLOATS})
 def dropout(info: OpKernelInfo) -> Compute:
-    """Passes the input on; in training, zeroes some and scales the rest by 1 / (1 - ratio).
+    """Pass the input on; in training, zero some elements and scale the rest by 1 / (1 - ratio).
 
     Training mode draws from numpy's legacy generator seeded by ``seed``, as the ONNX reference
     does.
@@ -195,7 +195,7 @@ def dropout(info: OpKernelInfo) -> Compute:
             np.copyto(out, x)
             mask = np.ones(x.shape, _BOOL) if with_mask else None
         else:
-            # Numbers and the mask; then the mask, its factors and what they make.
+            # Random numbers and the mask; then the mask, its factors and the product.
             context.check_allocation(widened_nbytes(x) + x.size * (2 * _NUMBER_NBYTES + 1))
             mask = np.asarray(
                 np.random.RandomState(None if seed is None else seed % _SEED_COUNT).uniform(

@@ -14,7 +14,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.special_functions import BLOCK
 
-#: Version 16 calls two of the modes by other names.
+#: Names of modes in version 16 that differ from later ones.
 _MODES = {
     "linear": "linear",
     "bilinear": "linear",
@@ -24,11 +24,11 @@ _MODES = {
 }
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
-#: So many points are read at a time at least, of an image however deep.
+#: Least number of points that are read at a time, even from an image with many channels.
 _LEAST_POINTS = 1024
 _FARTHEST = float(1 << 40)
 
-#: For each of an axis's taps: index, whether there is such a pixel, weight.
+#: One item for each tap of an axis: index, True if there is such a pixel, weight.
 _Taps = list[tuple[Tensor, Tensor, Tensor]]
 
 
@@ -80,7 +80,7 @@ def grid_sample(info: OpKernelInfo) -> Compute:
 
 
 def _interpolated(flat: Tensor, sizes: tuple[int, ...], taps: list[_Taps]) -> Tensor:
-    """The sum over all combinations of taps of an image (C, pixels): (C, points)."""
+    """Return the sum over all combinations of taps of an image (C, pixels): (C, points)."""
     total = np.zeros(
         (len(flat), len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32
     )
@@ -94,19 +94,21 @@ def _interpolated(flat: Tensor, sizes: tuple[int, ...], taps: list[_Taps]) -> Te
     return total
 
 
-def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> _Taps:
-    """The pixels along one axis that a place between -1 and 1 reads, with their weights."""
+def _axis_taps(
+    coordinates: Tensor, size: int, mode: str, padding: str, align_corners: bool
+) -> _Taps:
+    """Return the pixels along one axis that coordinates in [-1, 1] read, with their weights."""
     if align_corners:
-        at, low, high = (places + 1) / 2 * (size - 1), 0.0, size - 1.0
+        at, low, high = (coordinates + 1) / 2 * (size - 1), 0.0, size - 1.0
     else:
-        at, low, high = ((places + 1) * size - 1) / 2, -0.5, size - 0.5
+        at, low, high = ((coordinates + 1) * size - 1) / 2, -0.5, size - 0.5
     at = np.clip(np.nan_to_num(at, nan=-_FARTHEST), -_FARTHEST, _FARTHEST)
     if mode == "nearest":
         at = np.rint(at)
     outside = (at < low) | (at > high)
     if (
         padding == "border" and mode != "cubic"
-    ):  # a cubic's taps are padded one by one, the place itself is not
+    ):  # with "cubic", taps are padded one by one, and the coordinate is not
         at = np.where(outside, np.clip(at, 0, size - 1), at)
     elif padding == "reflection" and mode != "cubic":
         at = np.where(outside, _reflected(at, low, high), at)
@@ -120,7 +122,7 @@ def _axis_taps(places: Tensor, size: int, mode: str, padding: str, align_corners
 
 
 def _weights(offset: Tensor, mode: str) -> list[Tensor]:
-    """The weights of the taps around a place ``offset`` after its floor.
+    """Return the weights of the taps around a coordinate ``offset`` above its floor.
 
     Source: Keys' cubic kernel with a = -0.75.
     """
@@ -140,7 +142,7 @@ def _weights(offset: Tensor, mode: str) -> list[Tensor]:
 def _pixel(
     index: Tensor, size: int, padding: str, low: float, high: float
 ) -> tuple[Tensor, Tensor]:
-    """The pixel that an index means under the padding, and whether there is one."""
+    """Return the pixel that an index means under the padding, and True if there is one."""
     inside = (index >= 0) & (index <= size - 1)
     if padding == "reflection":
         index = np.where(inside, index, np.rint(_reflected(index, low, high)))
@@ -151,7 +153,7 @@ def _pixel(
 
 
 def _reflected(at: Tensor, low: float, high: float) -> Tensor:
-    """Places thrown back at both ends until they lie between them."""
+    """Reflect coordinates at both ends until they lie between them."""
     extent = high - low
     if extent <= 0:
         return np.full_like(at, low)

@@ -1,7 +1,7 @@
 """Causal attention of query heads that share keys and values of a cache.
 
-Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window
-are not even multiplied. Narrow floats compute in float32.
+Queries are processed in stretches of heads and rows: keys behind a stretch's last row and before
+its window are not even multiplied. Narrow floats compute in float32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
 
-#: Bytes of scores that are computed at a time.
+#: Most bytes of scores that are computed at a time.
 _SCORES_NBYTES = 1 << 19
 
 
@@ -24,12 +24,12 @@ class GroupedScores:
     """Steps from products to weights.
 
     Attributes:
-        scale: of the scores.
+        scale: factor of the scores.
         softcap: scores become softcap · tanh(scores / softcap); 0 leaves them.
-        is_causal: whether a query sees no key behind its own position.
-        window: how many keys up to its own position a query sees; -1 for all.
-        sinks: (heads,), scores that join each row's denominator alone; None for none.
-        captures_weights: whether ``capture`` gets the weights, else the scores.
+        is_causal: True if a query sees no key behind its own position.
+        window: number of keys up to its own position that a query sees; -1 for all.
+        sinks: (heads,), scores that only join each row's denominator; None for none.
+        captures_weights: True if ``capture`` gets the weights, else it gets the scores.
     """
 
     scale: float
@@ -46,12 +46,13 @@ class CachedSequence:
 
     Attributes:
         query: (heads, length, size).
-        key, value: (shared heads, total, size), the cache as far as it is filled; ``heads`` is a
-            multiple of these.
-        first: the position of the first query in the cache.
+        key, value: (shared heads, total, size), the filled part of the cache; ``heads`` is a
+            multiple of ``shared heads``.
+        first: position of the first query in the cache.
         bias: added to the scores, (heads or 1, length, total or more), or None.
         out: (heads, length, size), any strides and float type.
-        capture: gets an intermediate, (heads, length, total or more), where it is seen; or None.
+        capture: receives an intermediate, (heads, length, total or more), for keys that are seen;
+            or None.
     """
 
     query: Tensor
@@ -112,7 +113,7 @@ def _attend_stretch(
     scores: GroupedScores,
     dtype: np.dtype[Any],
 ) -> None:
-    """The heads that share some of the shared heads, for some rows."""
+    """Attend for the heads of some shared heads and some rows of queries."""
     group = sequence.query.shape[0] // sequence.key.shape[0]
     heads = slice(shared.start * group, shared.stop * group)
     keys = _seen_keys(sequence, rows, scores)
@@ -127,31 +128,31 @@ def _attend_stretch(
     )
     key = sequence.key[shared, keys].astype(dtype, copy=False)
     value = sequence.value[shared, keys].astype(dtype, copy=False)
-    found = matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2)).reshape(*together, count)
+    weights = matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2)).reshape(*together, count)
     if scores.softcap > 0:
-        found /= dtype.type(scores.softcap)
-        np.tanh(found, out=found)
-        found *= dtype.type(scores.softcap)
+        weights /= dtype.type(scores.softcap)
+        np.tanh(weights, out=weights)
+        weights *= dtype.type(scores.softcap)
     if sequence.bias is not None:
-        found += sequence.bias[heads if sequence.bias.shape[0] > 1 else slice(0, 1), rows, keys]
+        weights += sequence.bias[heads if sequence.bias.shape[0] > 1 else slice(0, 1), rows, keys]
     capture = None if sequence.capture is None else sequence.capture[heads, rows, keys]
     raw = capture if not scores.captures_weights else None
     if raw is not None:
-        np.copyto(raw, found, casting="unsafe")
+        np.copyto(raw, weights, casting="unsafe")
     if scores.is_causal:
         positions = np.arange(rows.start, rows.stop)[:, None] + sequence.first
-        _hide(found, raw, positions, keys, scores.window)
+        _hide(weights, raw, positions, keys, scores.window)
     sums = _powers(
-        found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype)
+        weights, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype)
     )
     if capture is not None and scores.captures_weights:
-        np.copyto(capture, found / sums, casting="unsafe")
-    product = matmul(found.reshape(apart, -1, count), value).reshape(*together, size)
+        np.copyto(capture, weights / sums, casting="unsafe")
+    product = matmul(weights.reshape(apart, -1, count), value).reshape(*together, size)
     np.divide(product, sums, out=sequence.out[heads, rows], casting="unsafe")
 
 
 def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> slice:
-    """The keys that at least one of the rows sees: one or more."""
+    """Return the range of keys that at least one of the rows sees: one or more."""
     total = sequence.key.shape[1]
     if not scores.is_causal:
         return slice(0, total)
@@ -160,23 +161,23 @@ def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> 
     return slice(min(start, stop - 1), stop)
 
 
-def _hide(found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int) -> None:
-    """Makes scores -inf (``raw`` ones 0) behind each query's position and before its window."""
-    places = np.arange(keys.start, keys.stop)
+def _hide(scores: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int) -> None:
+    """Set scores to -inf (``raw`` ones to 0) behind each query's position and before its window."""
+    key_positions = np.arange(keys.start, keys.stop)
     bounds: list[tuple[np.ufunc, Tensor]] = []
     if positions[0, 0] < keys.stop - 1:
         bounds.append((np.greater, positions))
     if window >= 0 and positions[-1, 0] - window >= keys.start:
         bounds.append((np.less_equal, positions - window))
     for is_beyond, bound in bounds:
-        hidden = is_beyond(places, bound)
-        np.copyto(found, -np.inf, where=hidden)
+        hidden = is_beyond(key_positions, bound)
+        np.copyto(scores, -np.inf, where=hidden)
         if raw is not None:
             np.copyto(raw, 0, where=hidden)
 
 
 def _powers(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """exp(scores - the row's largest) in place, and the rows' sums.
+    """Compute exp(scores - the row's largest) in place, and return the rows' sums.
 
     A row that sees nothing has powers of zero.
     """

@@ -1,4 +1,4 @@
-"""What attention with a cache begins with: attributes, lengths, heads, angles, the cache."""
+"""Inputs of attention with a cache: attributes, lengths, heads, rotation angles, the cache."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from ortpkg.kernels.polling import poll_run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadAttributes:
-    """What a node's attributes say of its heads.
+    """Attributes of a node that describe its heads.
 
     Attributes:
-        count: heads of the queries.
-        shared: heads of keys and values, each for as many of the queries'.
-        scale: of the scores; 0 for what the size of a head gives.
-        do_rotary, interleaved: whether queries and keys are turned by their positions, and how.
+        count: number of query heads.
+        shared: number of heads of keys and values; several query heads share one.
+        scale: factor of the scores; 0 derives it from the size of a head.
+        do_rotary, interleaved: True if queries and keys are rotated by their positions, and if
+            pairs of features are neighbours.
     """
 
     count: int
@@ -32,36 +33,36 @@ class HeadAttributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> HeadAttributes:
-        """ValueError where the heads cannot be shared."""
-        found = cls(
+        """Read a node's attributes. Raises ValueError if the heads cannot be shared."""
+        attributes = cls(
             count=int(info.attribute("num_heads", 0)),
             shared=int(info.attribute("kv_num_heads", 0)),
             scale=float(info.attribute("scale", 0.0)),
             do_rotary=bool(info.attribute("do_rotary", 0)),
             interleaved=bool(info.attribute("rotary_interleaved", 0)),
         )
-        if found.count < 1 or found.shared < 1 or found.count % found.shared:
+        if attributes.count < 1 or attributes.shared < 1 or attributes.count % attributes.shared:
             raise ValueError(
-                f"num_heads={found.count} is no multiple of kv_num_heads={found.shared}"
+                f"num_heads={attributes.count} is no multiple of kv_num_heads={attributes.shared}"
             )
-        return found
+        return attributes
 
     def scale_of(self, size: int) -> float:
-        """The factor of the scores of heads of ``size``."""
+        """Return the factor of the scores of heads of ``size``."""
         return self.scale or 1 / math.sqrt(size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """How far each sequence reaches.
+    """Lengths of the sequences of a batch.
 
     Attributes:
-        new: queries per sequence.
-        total: the longest sequence, these included.
-        present: places in the present cache.
-        starts: per sequence, the position of its first query.
-        stops: per sequence, how many keys it has.
-        is_first_prompt: whether there is no past.
+        new: number of new queries per sequence.
+        total: length of the longest sequence, new queries included.
+        present: number of positions in the present cache.
+        starts: position of the first query, per sequence.
+        stops: number of keys, per sequence.
+        is_first_prompt: True if there is no past.
     """
 
     new: int
@@ -82,16 +83,17 @@ class Lengths:
         *,
         is_windowed: bool = False,
     ) -> Lengths:
-        """Lays queries and cache places out.
+        """Assign queries to positions of the cache.
 
         Args:
-            batch, new: sequences, and new queries of each.
-            past: places in the past cache.
-            seqlens: per sequence, the position of its last query.
-            total_length: the longest sequence.
-            is_windowed: whether the cache keeps no more than the places that it has.
+            batch, new: number of sequences, and of new queries of each.
+            past: number of positions in the past cache.
+            seqlens: position of the last query, per sequence.
+            total_length: length of the longest sequence.
+            is_windowed: True if the cache keeps no more than the positions that it has.
 
-        Raises ValueError where they do not fit each other.
+        Raises:
+            ValueError: they do not fit each other.
         """
         if total_length.size != 1:
             raise ValueError(
@@ -129,7 +131,7 @@ class Lengths:
 def split_heads(
     query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int
 ) -> list[Tensor]:
-    """Query, key and value as views (batch, length, heads, size)."""
+    """Return query, key and value as views (batch, length, heads, size)."""
     if query.ndim != 3:
         raise ValueError(f"query has the shape (batch, length, hidden size), not {query.shape}")
     if (key is None) != (value is None):
@@ -160,7 +162,7 @@ def split_heads(
 
 
 def past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor) -> int:
-    """Places in the past cache, 0 where there is none.
+    """Return the number of positions in the past cache, 0 if there is none.
 
     ``like`` is the new key (batch, length, shared heads, size).
     """
@@ -187,7 +189,7 @@ def angles(
     lengths: Lengths,
     like: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Both caches' rows for each token, (batch or 1, length, n), as they are computed in."""
+    """Return cosines and sines of each token, (batch or 1, length, n), in the compute type."""
     if cosines is None or sines is None:
         raise ValueError("do_rotary=1 needs cos_cache and sin_cache")
     if cosines.ndim != 2 or cosines.shape != sines.shape or 2 * cosines.shape[1] > like.shape[3]:
@@ -222,17 +224,17 @@ def angles(
         raise ValueError(f"position {positions.min()} is negative")
     rows_nbytes = positions.size * cosines.shape[1] * (cosines.itemsize + wide.itemsize)
     context.check_allocation(2 * rows_nbytes)
-    places = wrapped_indices(positions, cosines.shape[0], context.check_allocation)
-    return cosines[places].astype(wide, copy=False), sines[places].astype(wide, copy=False)
+    cache_rows = wrapped_indices(positions, cosines.shape[0], context.check_allocation)
+    return cosines[cache_rows].astype(wide, copy=False), sines[cache_rows].astype(wide, copy=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedKeys:
-    """What the queries of one sequence may attend to.
+    """Keys and values that the queries of one sequence may attend to.
 
     Attributes:
         keys, values: (shared heads, count, size).
-        position: of the first of them.
+        position: position of the first of them.
     """
 
     keys: Tensor
@@ -241,9 +243,10 @@ class CachedKeys:
 
 
 def fill_cache(cache: Tensor, past: Tensor | None, new: Tensor, lengths: Lengths) -> None:
-    """Writes past, new and zeros to ``cache`` (batch, shared heads, places, size).
+    """Write past, new and zeros to ``cache`` (batch, shared heads, positions, size).
 
-    Where that is ``past``'s own memory, only what is new is written: what lies behind it stays.
+    If the cache is in ``past``'s own memory, only the new part is written; the rest behind it
+    stays.
     """
     is_shared = past is not None and np.may_share_memory(past, cache)
     for index, start in enumerate(lengths.starts):
@@ -257,9 +260,9 @@ def fill_cache(cache: Tensor, past: Tensor | None, new: Tensor, lengths: Lengths
 
 
 def resident_count(total: int, capacity: int, window: int) -> int:
-    """How many of ``total`` positions, of the last ``window``, ``capacity`` places keep.
+    """Return the number of ``total`` positions that a sliding cache of ``capacity`` holds.
 
-    When it is full it drops so many at once that only the window is left, so it is a function of
+    A full cache drops all but the last ``window`` positions at once, so the number is a function of
     ``total`` alone.
     """
     if total <= capacity:
@@ -269,35 +272,38 @@ def resident_count(total: int, capacity: int, window: int) -> int:
 
 
 def slide_cache(cache: Tensor, past: Tensor, new: Tensor, total: int, window: int) -> Tensor:
-    """Moves a cache on by a sequence's last positions; gives those that its queries look at.
+    """Move a cache on by a sequence's last positions; return those that its queries look at.
 
     Args:
-        cache: (shared heads, places, size), perhaps ``past``'s own memory. Gets
+        cache: (shared heads, positions, size), perhaps ``past``'s own memory. Gets
             :func:`resident_count` positions, the newest last, and zeros.
-        past: of the same shape, as the step before left it.
+        past: past cache of the same shape.
         new: (length, shared heads, size).
-        total: positions up to and with the new ones.
-        window: how many positions a query looks at.
+        total: number of positions including the new ones.
+        window: number of positions that a query looks at.
 
-    Returns (shared heads, count, size), the new positions last: of the cache where it still has all
-        that is looked at.
+    Returns:
+        (shared heads, count, size), the new positions last: a view of the cache if that still has
+        all positions that are looked at.
     """
     length, capacity = new.shape[0], cache.shape[1]
-    held, kept = (resident_count(count, capacity, window) for count in (total - length, total))
+    old_count, new_count = (
+        resident_count(count, capacity, window) for count in (total - length, total)
+    )
     is_shared = np.may_share_memory(past, cache)
-    if held + length <= capacity:
+    if old_count + length <= capacity:
         if not is_shared:
-            cache[:, :held] = past[:, :held]
-        cache[:, held:kept] = new.swapaxes(0, 1)
+            cache[:, :old_count] = past[:, :old_count]
+        cache[:, old_count:new_count] = new.swapaxes(0, 1)
     elif length == 1:
-        cache[:, : kept - 1] = past[:, held - kept + 1 : held]
-        cache[:, kept - 1] = new[0]
+        cache[:, : new_count - 1] = past[:, old_count - new_count + 1 : old_count]
+        cache[:, new_count - 1] = new[0]
     else:
-        parts = past[:, :held], new.swapaxes(0, 1)
+        parts = past[:, :old_count], new.swapaxes(0, 1)
         staged = np.concatenate(parts, axis=1, dtype=cache.dtype, casting="unsafe")
-        cache[:, :kept] = staged[:, -kept:]
-        cache[:, kept:] = 0
+        cache[:, :new_count] = staged[:, -new_count:]
+        cache[:, new_count:] = 0
         return staged
     if not is_shared:
-        cache[:, kept:] = 0
-    return cache[:, :kept]
+        cache[:, new_count:] = 0
+    return cache[:, :new_count]

@@ -1,4 +1,4 @@
-"""Image among its padding, and a view of the windows over it."""
+"""Padding of images, and views of the windows over them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ortpkg.kernels.sliding_windows import Windows
 
 @lru_cache(maxsize=1024)
 def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]:
-    """The spatial shape in which every window lies inside.
+    """Return the spatial shape in which every window lies inside.
 
-    That of the image itself where there is no padding.
+    Without padding it is the shape of the image.
     """
     return tuple(
         max(first + size, (count - 1) * stride + (reach - 1) * dilation + 1)
@@ -32,7 +32,7 @@ def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]
 
 
 def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
-    """Return ``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros.
+    """Return ``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, surrounded by zeros.
 
     The result is C-contiguous: ``x`` itself if it is that already.
     """

@@ -17,7 +17,7 @@ from ortpkg.kernels.polling import poll_run
 
 @kernel("AffineGrid", since=(20,))
 def affine_grid(info: OpKernelInfo) -> Compute:
-    """Where output pixels lie in the input: ``size`` (N, C, [D,] H, W) under ``theta``."""
+    """Positions of output pixels in the input: ``size`` (N, C, [D,] H, W) under ``theta``."""
     align_corners = bool(info.attribute("align_corners", 0))
 
     def compute(context: OpKernelContext, theta: Tensor, size: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def affine_grid(info: OpKernelInfo) -> Compute:
                 f"theta of shape {theta.shape} does not transform images of shape {shape}"
             )
         out = context.output(0, (shape[0], *sizes, rank), theta.dtype)
-        # Coordinates on each axis and ones, the same joined, and what they are turned to.
+        # Coordinates on each axis and ones, the same joined, and the transformed ones.
         points_nbytes = element_count(sizes) * np.dtype(np.float64).itemsize
         context.check_allocation((3 * rank + 2) * points_nbytes)
         axes = [_centres(count, align_corners) for count in sizes]
@@ -43,7 +43,7 @@ def affine_grid(info: OpKernelInfo) -> Compute:
 
 
 def _centres(count: int, align_corners: bool) -> Tensor:
-    """The pixels' places between -1 and 1: their centres, or from corner to corner."""
+    """Return the pixels' coordinates in [-1, 1]: their centres, or from corner to corner."""
     if align_corners:
         return np.linspace(-1, 1, count)
     return (2 * np.arange(count) + 1) / max(count, 1) - 1
@@ -72,7 +72,7 @@ def center_crop_pad(info: OpKernelInfo) -> Compute:
 
 
 def _middle(size: int, part: int) -> slice:
-    """The middle ``part`` of an axis of ``size``, half a step to the left if not exact."""
+    """Return the slice of the middle ``part`` of an axis, half a step to the left if not exact."""
     if part >= size:
         return slice(0, size)
     start = (size - part) // 2
@@ -80,7 +80,7 @@ def _middle(size: int, part: int) -> slice:
 
 
 def _check_lists(rank: int, **lists: Sequence[int]) -> None:
-    """Raises ValueError where a list does not have numbers for each axis of an image."""
+    """Raise ValueError if a list does not have a number for each axis of an image."""
     for name, numbers in lists.items():
         expected = 2 * rank if name == "pads" else rank
         if len(numbers) != expected:
@@ -92,7 +92,10 @@ def _check_lists(rank: int, **lists: Sequence[int]) -> None:
 
 @kernel("Col2Im", since=(18,))
 def col2im(info: OpKernelInfo) -> Compute:
-    """Adds blocks (N, C · elements, positions) to images (N, C, *image_shape): im2col's inverse."""
+    """Images (N, C, *image_shape), summed from blocks (N, C · elements, positions).
+
+    The inverse of im2col.
+    """
 
     def compute(
         context: OpKernelContext, x: Tensor, image_shape: Tensor, block_shape: Tensor
@@ -145,7 +148,7 @@ def col2im(info: OpKernelInfo) -> Compute:
 
 @kernel("MaxUnpool", since=(9, 11, 22))
 def max_unpool(info: OpKernelInfo) -> Compute:
-    """Puts pooled values back where MaxPool found them.
+    """Pooled values put back to where MaxPool found them.
 
     Indices count in the shape that follows from the attributes; a larger ``output_shape`` is filled
     up with zeros.

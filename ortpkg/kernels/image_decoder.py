@@ -1,4 +1,4 @@
-"""ImageDecoder: files of images to pixels, by pillow (the extra ``images``)."""
+"""ImageDecoder: decodes image files to pixels with pillow (the extra ``images``)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ortpkg.kernels.polling import run_interruptibly
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-#: Those that the operator names, as pillow calls them; it is asked for no other.
+#: pillow's names of the formats that the operator allows; it opens no other.
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
-#: Pixel format → how pillow calls it.
+#: Pixel format → pillow's mode.
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
-#: Bytes that pillow holds of a pixel beside the output: as it was read, in the wanted mode, and as
-#: it is handed on.
+#: Bytes that pillow holds of a pixel besides the output: as it was read, in the wanted mode, and as
+#: it is passed on.
 _HELD_NBYTES = 12
 #: Most copies of a file, or of parts of it, that pillow holds at once: the file itself, the bytes
 #: that were read, those joined, and texts and profiles of its head in several forms.
@@ -30,15 +30,16 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 #: Length, type and checksum around the data of a chunk.
 _PNG_FRAME_NBYTES = 12
-#: Of a file's first bytes: where WebP's first chunk says what it is.
+#: Offset of the type of WebP's first chunk in a file.
 _WEBP_HEAD_NBYTES = 30
 
 
 @kernel("ImageDecoder", since=(20,))
 def image_decoder(info: OpKernelInfo) -> Compute:
-    """Pixels (height, width, channels), 3 channels or, of Grayscale, 1; transparency is left out.
+    """Pixels (height, width, channels) with 3 channels, or 1 for Grayscale, without transparency.
 
-    Copies of the file, and the size that its head tells, are asked for before a pixel is read.
+    The memory of copies of the file, and of the size in its header, is checked before a pixel is
+    read.
     """
     pixel_format = str(info.attribute("pixel_format", "RGB"))
     if pixel_format not in _MODES:
@@ -50,7 +51,7 @@ def image_decoder(info: OpKernelInfo) -> Compute:
         file_nbytes = encoded.nbytes * _FILE_COPIES
         context.check_allocation(file_nbytes)
         content = _without_texts(encoded.tobytes())
-        if (size := _webp_size(content)) is not None:  # which pillow makes room for as it opens it
+        if (size := _webp_size(content)) is not None:  # pillow allocates it as it opens the file
             context.check_allocation(size[0] * size[1] * _HELD_NBYTES + file_nbytes)
         image = _opened(content)
         width, height = image.size
@@ -65,7 +66,7 @@ def image_decoder(info: OpKernelInfo) -> Compute:
 
 
 def _opened(content: bytes) -> Image:
-    """The image, of which the head was read."""
+    """Open an image and read its header."""
     try:
         import PIL.Image  # an extra, and only for this operator
     except ImportError as error:
@@ -84,21 +85,21 @@ def _pixels(image: Image, mode: str) -> np.ndarray[Any, Any]:
 
 
 def _without_texts(content: bytes) -> bytes:
-    """A PNG file without its texts (PNG specification, section 5.3); other files as they are."""
+    """Return a PNG file without its texts (PNG specification, section 5.3), others as they are."""
     if not content.startswith(_PNG_SIGNATURE) or not any(name in content for name in _PNG_TEXTS):
         return content
-    kept, start = [_PNG_SIGNATURE], len(_PNG_SIGNATURE)
+    parts, start = [_PNG_SIGNATURE], len(_PNG_SIGNATURE)
     while start < len(content):
         data_nbytes = int.from_bytes(content[start : start + 4], "big")
         end = start + data_nbytes + _PNG_FRAME_NBYTES
         if content[start + 4 : start + 8] not in _PNG_TEXTS:
-            kept.append(content[start:end])
+            parts.append(content[start:end])
         start = end
-    return b"".join(kept)
+    return b"".join(parts)
 
 
 def _webp_size(content: bytes) -> tuple[int, int] | None:
-    """(Width, height) that a WebP file tells; None for what is none (RFC 9649, section 2)."""
+    """Return (width, height) from a WebP header; None for other files (RFC 9649, section 2)."""
     head = content[:_WEBP_HEAD_NBYTES]
     if len(head) < _WEBP_HEAD_NBYTES or head[:4] != b"RIFF" or head[8:12] != b"WEBP":
         return None

@@ -1,9 +1,9 @@
 """Exact products of small-integer matrices on the floating-point BLAS.
 
 numpy multiplies integer matrices without BLAS, dozens of times slower. A float32 sum of integers is
-exact as long as no partial sum can reach 2**24, and no partial sum passes Σ|a·b|, in whatever order
-BLAS adds. So where the bound holds one float32 product does; where it does not, K is cut into
-pieces that hold it and the pieces are added in float64 (exact to 2**53).
+exact as long as no partial sum can reach 2**24, and no partial sum exceeds Σ|a·b|, in whatever
+order BLAS adds. If the bound holds, one float32 product is enough; otherwise K is cut into pieces
+for which it holds, and the pieces are added in float64 (exact to 2**53).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ortpkg.kernels.polling import poll_run
 
 _FLOAT32_EXACT = 1 << 24
 _LEAST_PIECE = 64
-#: Of elements on either side in float32, with what their zero points leave or their magnitudes;
-#: and of a sum in float64, a piece's and what becomes of it.
+#: Bytes of an element on either side in float32, centred or as a magnitude; and of a sum, with a
+#: piece's in float64 and the result.
 _LEFT_NBYTES, _RIGHT_NBYTES, _SUM_NBYTES = 8, 12, 20
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerMatrix:
-    """The right-hand side of a product, laid out once.
+    """Right-hand side of a product, laid out once.
 
     Attributes:
-        values: integers as float32, zero point taken off, (..., K, N).
-        largest: no element is larger in magnitude.
-        largest_column: no column's sum of magnitudes is larger.
+        values: integers as float32, minus the zero point, (..., K, N).
+        largest: bound on the magnitude of each element.
+        largest_column: bound on each column's sum of magnitudes.
     """
 
     values: Tensor
@@ -42,7 +42,7 @@ class IntegerMatrix:
 
 
 def centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
-    """``x`` minus its zero point (broadcasting) as float32; exact for 8- and 16-bit integers."""
+    """Return ``x`` minus its zero point as float32; exact for 8- and 16-bit integers."""
     _check_zero_points(x, zero_point)
     values = x.astype(np.float32)
     if zero_point is not None and np.any(zero_point):
@@ -59,16 +59,16 @@ def _check_zero_points(x: Tensor, zero_point: Tensor | None) -> None:
 
 
 def integer_product_nbytes(a: Tensor, b: Tensor | None, shape: tuple[int, ...]) -> int:
-    """The most that an exact product of ``shape`` takes beside its output.
+    """Return the most bytes that an exact product of ``shape`` takes besides its output.
 
-    ``b``: None where it is laid out already.
+    ``b`` is None if it is laid out already.
     """
     of_b = 0 if b is None else _RIGHT_NBYTES * b.size
     return _LEFT_NBYTES * a.size + of_b + _SUM_NBYTES * element_count(shape)
 
 
 def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
-    """A bound on the magnitudes in :func:`centred`, from the types and the zero points alone."""
+    """Return a bound on the magnitudes in :func:`centred`, from types and zero points alone."""
     limits = integer_range(x.dtype)
     assert limits is not None
     points = (
@@ -80,16 +80,16 @@ def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:
 
 
 def integer_matrix(b: Tensor, zero_point: Tensor | None) -> IntegerMatrix:
-    """Lays out a right-hand side.
+    """Lay out a right-hand side.
 
-    ``zero_point`` is one, or one per column (or broadcasts with ``b``).
+    ``zero_point`` is one number, or one per column (or broadcasts with ``b``).
     """
     values = centred(b, zero_point)
     return IntegerMatrix(values, *bounds_of(values))
 
 
 def bounds_of(values: Tensor) -> tuple[float, float]:
-    """The largest magnitude of the right-hand integers, and the largest sum of a column of them."""
+    """Return the largest magnitude of a right-hand side, and the largest of its columns' sums."""
     magnitudes = np.abs(values)
     if not magnitudes.size:
         return 0.0, 0.0
@@ -102,10 +102,11 @@ def bounds_of(values: Tensor) -> tuple[float, float]:
 
 
 def exact_matmul(a: Tensor, a_largest: float, b: IntegerMatrix, *, extra: float = 0.0) -> Tensor:
-    """``a @ b`` exactly: float32 where that can hold it, else float64.
+    """Return ``a @ b`` exactly: in float32 if that can hold it, else in float64.
 
     Args:
         a: integers as float32, none larger in magnitude than ``a_largest``.
+        a_largest: that bound.
         b: the right-hand side.
         extra: magnitude of what the caller will add to the result in its type.
     """
@@ -139,10 +140,10 @@ def scaled_matmul(
     bias: Tensor | None = None,
     extra: Tensor | None = None,
 ) -> None:
-    """``out = (a @ b + extra) · factor + bias`` in float32, for products that are scaled anyway.
+    """Compute ``out = (a @ b + extra) · factor + bias`` in float32, for products that are scaled.
 
-    Where a sum passes 2**24 it is off by parts in 2**24, as is a 32-bit integer that is converted
-    to be scaled.
+    If a sum exceeds 2**24 its error is parts in 2**24, as for a 32-bit integer that is converted to
+    be scaled.
 
     Args:
         a: integers as float32, (..., K).
@@ -159,7 +160,7 @@ def scaled_matmul(
 
 
 def as_int32(x: Tensor) -> Tensor:
-    """Exact integers in a float array as int32.
+    """Return exact integers in a float array as int32.
 
     Beyond 32 bits they wrap around, as integer accumulators do.
     """

@@ -1,8 +1,8 @@
-"""Fourier transforms in blocks, so that the limits of a run end a long one in the middle.
+"""Fourier transforms in blocks, so that the limits of a run can end a long one in the middle.
 
-numpy transforms in one call, which takes minutes for 10^8 samples and ends for nobody. Here a long
-line is a matrix whose columns and rows are transformed (the four-step algorithm), and one whose
-length has no such factors is a convolution of a length that has (Bluestein's algorithm).
+numpy transforms in one call, which takes minutes for 10^8 samples and cannot be interrupted. Here a
+long line is a matrix whose columns and rows are transformed (the four-step algorithm), and one
+whose length has no such factors is a convolution of a length that has (Bluestein's algorithm).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from ortpkg.kernels.op_kernel import OpKernelContext, Tensor
 
-#: Samples that numpy transforms in one call, which takes some 20 ms.
+#: Most samples that numpy transforms in one call, which takes some 20 ms.
 TRANSFORMED_AT_ONCE = 1 << 18
-#: Complex numbers for each sample that transforming one line takes, with numpy and here.
+#: Complex numbers per sample that the transform of one line allocates, in numpy and here.
 _SHORT_SCRATCH, _LONG_SCRATCH = 6, 16
 
 
 def transform_nbytes(size: int) -> int:
-    """What transforming one line takes while it lasts, beside the line and its result."""
+    """Return the most bytes for transforming one line, besides the line and its result."""
     scratch = _SHORT_SCRATCH if size <= TRANSFORMED_AT_ONCE else _LONG_SCRATCH
     return scratch * size * np.dtype(np.complex128).itemsize
 
@@ -28,9 +28,9 @@ def transform_nbytes(size: int) -> int:
 def transformed(
     context: OpKernelContext, lines: Tensor, size: int, *, inverse: bool = False
 ) -> Tensor:
-    """The transform of each line, cut to ``size`` samples or filled with zeros, as complex numbers.
+    """Return the transform of each line as complex numbers.
 
-    Raises as ``context.check_cancelled``.
+    Lines are cut to ``size`` samples or filled with zeros. Raises like ``context.check_cancelled``.
     """
     made = np.empty((len(lines), size), np.result_type(lines.dtype, np.complex64))
     transform = np.fft.ifft if inverse else np.fft.fft
@@ -64,7 +64,7 @@ def _long(context: OpKernelContext, line: Tensor) -> Tensor:
 
 
 def _by_rows(context: OpKernelContext, line: Tensor, rows: int) -> Tensor:
-    """The transform of a line of ``rows`` times ``columns`` samples, which is overwritten."""
+    """Transform a line of ``rows`` times ``columns`` samples, which is overwritten."""
     size, columns = line.size, line.size // rows
     matrix, made = line.reshape(rows, columns), np.empty(size, np.complex128)
     step = max(TRANSFORMED_AT_ONCE // rows, 1)
@@ -83,15 +83,15 @@ def _by_rows(context: OpKernelContext, line: Tensor, rows: int) -> Tensor:
 
 
 def _by_convolution(context: OpKernelContext, line: Tensor) -> Tensor:
-    """The transform of a line of any length, as a convolution with a chirp."""
+    """Transform a line of any length, as a convolution with a chirp."""
     size = line.size
     padded = 1 << (2 * size - 1).bit_length()
     chirp = np.empty(size, np.complex128)
     for start in range(0, size, TRANSFORMED_AT_ONCE):
         context.check_cancelled()
-        place = np.arange(start, min(start + TRANSFORMED_AT_ONCE, size))
-        chirp[start : start + place.size] = np.exp(
-            place * place % (2 * size) * (-1j * np.pi / size)
+        positions = np.arange(start, min(start + TRANSFORMED_AT_ONCE, size))
+        chirp[start : start + positions.size] = np.exp(
+            positions * positions % (2 * size) * (-1j * np.pi / size)
         )
     other = np.zeros(padded, np.complex128)
     np.conj(chirp, out=other[:size])
@@ -101,6 +101,6 @@ def _by_convolution(context: OpKernelContext, line: Tensor) -> Tensor:
     np.multiply(line, chirp, out=samples[:size])
     samples = _long(context, samples)
     samples *= other
-    made = _inverse(context, samples)[:size]
-    made *= chirp
-    return made
+    result = _inverse(context, samples)[:size]
+    result *= chirp
+    return result

@@ -1,7 +1,7 @@
 """Kernel definitions, and the registry that finds one by domain, operator, version and types.
 
 Registration is explicit: ``kernels/cpu_kernels.py`` names the modules whose tagged functions make
-    up the registry.
+up the registry.
 """
 
 from __future__ import annotations
@@ -45,31 +45,32 @@ class DeviceSlots(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelDef:
-    """Which nodes a kernel serves, and what the planner may do around it.
+    """Operator that a kernel serves, and what the planner may do around it.
 
     Attributes:
         domain, op_type: the operator.
         since: the operator-schema versions (``Node.since_version``) that it implements.
         types: type-constraint name of the schema → allowed element types; a constraint not named
             allows all.
-        in_place: (input, output) pairs: the output may lie in the input's buffer when that input
-            dies here and the sizes agree.
+        in_place: (input, output) pairs: the output may use the input's buffer if the input is not
+            used later and the sizes agree.
         alias: (input, output) pairs: the output *is* the input's buffer under another shape
             (Reshape, Squeeze, ...).
-        uses_output_buffer: whether it computes into ``context.output`` (then planned memory is
-            worth planning).
-        host_inputs, host_outputs: slots whose values lie in memory that the CPU reads, also where
-            the provider's own memory is another (a shape, for one).
+        uses_output_buffer: True if it computes into ``context.output``, which makes planned memory
+            useful.
+        host_inputs, host_outputs: slots whose values are in memory that the CPU reads, even if the
+            provider has a memory of its own (a shape, for one).
         factory: makes the compute function.
         is_async: the compute function may return a ``concurrent.futures.Future`` of its result;
             nodes that do not need it run meanwhile. It brings its own memory:
             ``uses_output_buffer`` is False, and nothing is in place.
-        is_strict: without it, the compute function is called while inputs are still under way, and
-            gets these as objects whose ``result()`` waits.
-        device_slots: of a kernel that copies by itself between the two memories; None where copy
+        is_strict: if False, the compute function is called while inputs are still being computed,
+            and gets these as objects whose ``result()`` waits.
+        device_slots: slots of a kernel that copies by itself between the two memories; None if copy
             nodes do that.
 
-    Raises ValueError for an asynchronous kernel that would write to planned memory.
+    Raises:
+        ValueError: an asynchronous kernel would write to planned memory.
     """
 
     op_type: str
@@ -108,7 +109,10 @@ def kernel(
     host_inputs: tuple[int, ...] = (),
     host_outputs: tuple[int, ...] = (),
 ) -> Callable[[KernelFactory], KernelFactory]:
-    """Tags a kernel factory with a :class:`KernelDef`; it registers nothing by itself."""
+    """Return a decorator that tags a kernel factory with a :class:`KernelDef`.
+
+    It registers nothing.
+    """
 
     def tag(factory: KernelFactory) -> KernelFactory:
         definition = KernelDef(
@@ -130,10 +134,10 @@ def kernel(
 
 
 def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
-    """The definitions of ``module``: its own tagged functions, then its table ``KERNELS``.
+    """Return the definitions of ``module``: its own tagged functions, then its table ``KERNELS``.
 
-    In source order; imported functions belong to the module that defines them. The table is for
-    operators that differ in one ufunc only.
+    They are in source order; imported functions belong to the module that defines them. The table
+    is for operators that differ in one ufunc only.
     """
     tagged = [
         definition
@@ -145,7 +149,7 @@ def kernel_defs_of(module: ModuleType) -> list[KernelDef]:
 
 
 class KernelRegistry:
-    """Finds kernels. Lookup by (domain, op_type, since_version), then by the node's types."""
+    """Registry of kernels by (domain, op_type, since_version), then by the node's types."""
 
     def __init__(self, definitions: Iterable[KernelDef] = ()) -> None:
         self._definitions: dict[tuple[str, str, int], list[KernelDef]] = {}
@@ -153,23 +157,23 @@ class KernelRegistry:
             self.register(definition)
 
     def register(self, definition: KernelDef) -> None:
-        """Adds a kernel after those of its operator and version; the first that fits is taken."""
+        """Add a kernel after those of its operator and version; the first that fits is taken."""
         for version in definition.since:
             self._definitions.setdefault(
                 (definition.domain, definition.op_type, version), []
             ).append(definition)
 
     def definitions(self) -> list[KernelDef]:
-        """Every definition once, in registration order."""
-        found = [
+        """Return every definition once, in registration order."""
+        all_definitions = [
             definition for definitions in self._definitions.values() for definition in definitions
         ]
-        return list({id(definition): definition for definition in found}.values())
+        return list({id(definition): definition for definition in all_definitions}.values())
 
     def try_find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """The first definition for ``node`` whose constraints allow ``types`` (name → type).
+        """Return the first definition for ``node`` whose constraints allow ``types`` (name → type).
 
-        A constraint whose type is not known counts as allowed.
+        A constraint whose type is not known counts as allowed. None if no definition fits.
         """
         for definition in self._definitions.get(
             (node.domain, node.op_type, node.since_version), ()

@@ -112,7 +112,7 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
 
 @kernel("LinearClassifier", since=(1,), domain=_DOMAIN, types={"T1": _TYPES})
 def linear_classifier(info: OpKernelInfo) -> Compute:
-    """The class with the largest score, and the scores; one row of coefficients tells two apart."""
+    """Class with the largest score, and the scores; one row of coefficients decides between two."""
     coefficients = np.array(info.attribute("coefficients", ()), _FLOAT32)
     intercepts = np.array(info.attribute("intercepts", ()), _FLOAT32)
     texts = info.attribute("classlabels_strings") or ()
@@ -143,7 +143,7 @@ def linear_classifier(info: OpKernelInfo) -> Compute:
 def _check_classes(
     shape: tuple[int, ...], count: int, coefficients: Tensor, intercepts: Tensor, labels: Tensor
 ) -> None:
-    """ValueError where rows of that shape, coefficients, intercepts and labels do not fit."""
+    """Raise ValueError if rows of that shape, coefficients, intercepts and labels do not fit."""
     features = shape[-1] if shape else 0
     is_whole = count > 0 and count * features == coefficients.size
     if not is_whole or intercepts.size not in (0, count):
@@ -156,9 +156,9 @@ def _check_classes(
 
 
 def _class_scores(sums: Tensor, width: int, name: str) -> Tensor:
-    """Return the scores of ``width`` classes from the sums of as many, or of one of two.
+    """Return the scores of ``width`` classes from as many sums, or from one for two classes.
 
-    Of one sum onnxruntime leaves every transform out but PROBIT, and LOGISTIC for two classes.
+    From one sum, onnxruntime applies no transform but PROBIT, and LOGISTIC for two classes.
     """
     if sums.shape[1] > 1:
         return POST_TRANSFORMS[name](sums)

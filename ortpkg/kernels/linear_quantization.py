@@ -1,6 +1,6 @@
 """Linear quantization and back: y = saturate(round(x / scale) + zero point), halves to even.
 
-Functions here take and give arrays; the kernels around them are in
+Functions here take and return arrays; the kernels around them are in
 :mod:`ortpkg.kernels.quantization` and :mod:`ortpkg.kernels.microsoft_quantization`.
 """
 
@@ -25,7 +25,7 @@ _SUB_BYTE_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
 
 
 def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """The least and the greatest value of an integer type, 4- and 2-bit ones included.
+    """Return the least and the greatest value of an integer type, 4- and 2-bit ones included.
 
     None for floats.
     """
@@ -38,11 +38,13 @@ def integer_range(dtype: np.dtype[Any]) -> tuple[int, int] | None:
 
 
 def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int) -> Tensor:
-    """A scale or zero point, shaped to broadcast with a tensor of ``shape``.
+    """Return a scale or zero point, shaped to broadcast with a tensor of ``shape``.
 
-    A parameter of one element holds for the whole tensor. Without ``block_size``, there is one
-    element for each index of ``axis``; with it, one for each ``block_size`` indices of ``axis``.
-    ValueError where the sizes do not fit.
+    A parameter of one element is for the whole tensor. Without ``block_size``, there is one element
+    for each index of ``axis``; with it, one for each ``block_size`` indices of ``axis``.
+
+    Raises:
+        ValueError: the sizes do not fit.
     """
     if parameter.size == 1:
         return parameter.reshape(())
@@ -95,7 +97,7 @@ def dequantization_nbytes(out: Tensor, x: Tensor) -> int:
 def quantize_into(
     out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None, *, saturate: bool = True
 ) -> None:
-    """Writes ``x`` quantized to ``out``'s type; scale and zero point broadcast with it.
+    """Write ``x``, quantized, to ``out`` in its type; scale and zero point broadcast with it.
 
     The division is in ``scale``'s type. NaN becomes the least integer.
     """
@@ -112,7 +114,7 @@ def quantize_into(
 
 
 def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
-    """Writes round(x) + zero point, saturated to ``out``'s integer type.
+    """Write round(x) + zero point to ``out``, saturated to its integer type.
 
     ``x`` is scaled already and is overwritten.
     """
@@ -134,7 +136,7 @@ def round_into(out: Tensor, x: Tensor, zero_point: Tensor | None) -> None:
 
 
 def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | None) -> None:
-    """Writes (x - zero point) · scale, computed in float32, to ``out``.
+    """Write (x - zero point) · scale, computed in float32, to ``out``.
 
     Scale and zero point broadcast with ``x``.
     """

@@ -1,7 +1,7 @@
-"""Products of matrices on numpy's BLAS, on the threads that the library has.
+"""Products of matrices on numpy's BLAS, on the library's threads.
 
-The library's own threads share a product better than threads of ours, each with a part, do: they
-wait awake, and never for the interpreter's lock.
+The library's own threads share a product better than threads of ours with a part each would: they
+spin while they wait, and never need the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 
-#: Multiplications that BLAS, or numpy's own loops over integers, do in a fraction of a second.
+#: Number of multiplications that BLAS, or numpy's own loops over integers, do in a fraction of a
+#: second.
 _MOST_PRODUCTS_AT_ONCE = 1 << 33
 _MOST_PRODUCTS_WITHOUT_BLAS = 1 << 27
 
@@ -38,7 +39,7 @@ def stacked_product(a: Tensor, b: Tensor, out: Tensor) -> None:
 
 def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
     """Compute ``out = a @ b``; a large product in parts, between which the run may end."""
-    if not out.size:  # of however many matrices without elements
+    if not out.size:  # there may be any number of empty matrices
         return
     most = _MOST_PRODUCTS_AT_ONCE if a.dtype.kind in "fc" else _MOST_PRODUCTS_WITHOUT_BLAS
     if out.size * a.shape[-1] <= most or min(a.ndim, b.ndim) < 2:

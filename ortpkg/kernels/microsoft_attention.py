@@ -1,7 +1,7 @@
 """com.microsoft: Attention and MultiHeadAttention of exported, optimized transformer models.
 
 Source: onnxruntime's contrib operators. Padding adds ``mask_filter_value`` to the scores, as
-    onnxruntime does.
+onnxruntime does.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ _MASK_FILTER = -10000.0
 def _padding_bias(
     mask: Tensor, batch: int, length: int, total: int, filtered: float, dtype: np.dtype[Any]
 ) -> Tensor:
-    """A padding mask as bias, broadcastable to (batch, 1, length, total).
+    """Return a padding mask as bias, broadcastable to (batch, 1, length, total).
 
-    Forms: (batch,) numbers of keys that count from the left; (2 · batch,) these, then each row's
-    first key; (3 · batch + 2,) these, then where queries and keys would start in tensors without
-    padding, which nothing asks here; (batch, total), (batch, length, total) or (batch, 1, total,
-    total): 0 where a key does not count.
+    Forms of a mask:
+
+    - (batch,): number of keys, counted from the left.
+    - (2 · batch,): these, then the first key of each row.
+    - (3 · batch + 2,): these, then offsets in tensors without padding, which are not needed here.
+    - (batch, total), (batch, length, total) or (batch, 1, total, total): 0 for keys that do not
+      count.
     """
     keys = np.arange(total)
     if mask.shape == (batch,):
@@ -65,7 +68,7 @@ def _padding_bias(
 
 
 class _Scoring:
-    """What the two operators share: attributes, the bias, and the run of the core."""
+    """Parts that the two operators share: attributes, the bias, and the call of the core."""
 
     def __init__(self, info: OpKernelInfo) -> None:
         self.heads = info.attribute("num_heads")
@@ -84,9 +87,10 @@ class _Scoring:
         dtype: np.dtype[Any],
         held_nbytes: int,
     ) -> Tensor:
-        """Factors (batch, heads, length, size) as (batch, length, heads · size) in ``dtype``.
+        """Attend with factors (batch, heads, length, size); return (batch, length, heads · size).
 
-        ``held_nbytes``: of what the node has made until then.
+        The result is in ``dtype``. ``held_nbytes`` is the size of what the node has allocated
+        before.
         """
         check_heads(query, key, value)
         batch, heads, length, size = query.shape
@@ -140,7 +144,7 @@ def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
 
 @kernel("Attention", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_attention(info: OpKernelInfo) -> Compute:
-    """Projects the input, attends, and keeps keys and values as ``present``."""
+    """Project the input, attend, and return keys and values as ``present``."""
     scoring = _Scoring(info)
     sizes = info.attribute("qkv_hidden_sizes")
     wants_present = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
@@ -178,7 +182,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
             )
         )
         if past is not None:
-            # Of both, with what is new; one as it was, widened.
+            # Both caches with the new part; one past cache, widened.
             held_nbytes += 2 * past.size * compute_dtype(past.dtype).itemsize
             held_nbytes += (key.size + value.size) * key.itemsize
             context.check_allocation(held_nbytes)
@@ -201,7 +205,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
 def _unpacked(
     query: Tensor, key: Tensor | None, value: Tensor | None, heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key, value as (batch, heads, length, size), from all that MultiHeadAttention packs."""
+    """Return query, key and value as (batch, heads, length, size), from all packed forms."""
     if query.ndim == 5:  # (batch, length, heads, 3, size)
         packed = query.transpose(3, 0, 2, 1, 4)
         return packed[0], packed[1], packed[2]
@@ -223,18 +227,18 @@ def _unpacked(
 def _with_bias(
     parts: tuple[Tensor, Tensor, Tensor], bias: Tensor, is_own: tuple[bool, ...]
 ) -> list[Tensor]:
-    """Adds its part of the projection bias to each, except keys and values from elsewhere."""
+    """Add the projection bias's parts to query, key and value, except to ones from elsewhere."""
     widths = [part.shape[1] * part.shape[3] for part in parts]
     if bias.shape != (sum(widths),):
         raise ValueError(
             f"a bias of shape {bias.shape} does not fit query, key and value of widths {widths}"
         )
-    found, start = [], 0
-    for part, width, own in zip(parts, widths, is_own, strict=True):
+    biased, start = [], 0
+    for part, width, has_bias in zip(parts, widths, is_own, strict=True):
         stretch = widened(bias)[start : start + width].reshape(1, part.shape[1], 1, part.shape[3])
-        found.append(widened(part) + stretch if own else part)
+        biased.append(widened(part) + stretch if has_bias else part)
         start += width
-    return found
+    return biased
 
 
 @kernel("MultiHeadAttention", since=(1,), domain=MS, types={"T": FLOATS})

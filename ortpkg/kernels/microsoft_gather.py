@@ -1,6 +1,6 @@
-"""com.microsoft: GatherBlockQuantized, rows of a table quantized in blocks, as in embeddings.
+"""com.microsoft: GatherBlockQuantized, rows of a table quantized in blocks, as for embeddings.
 
-Source: ONNX Runtime, docs/ContribOperators.md. Only what is gathered is dequantized, in float32,
+Source: ONNX Runtime, docs/ContribOperators.md. Only the gathered rows are dequantized, in float32,
 some indices at a time.
 """
 
@@ -31,9 +31,9 @@ _NARROW_FLOATS = tuple(
         ElementType.FLOAT4E2M1,
     )
 )
-#: Elements that are dequantized at a time.
+#: Most elements that are dequantized at a time.
 _BLOCK = 1 << 16
-#: Bytes per element while they are: the codes, the scales and zero points spread over them, and the
+#: Bytes per element meanwhile: the codes, the scales and zero points spread over them, and the
 #: values.
 _NBYTES_PER_ELEMENT = 16
 
@@ -46,7 +46,7 @@ def _check_parameters(
     block_size: int,
     per_byte: int,
 ) -> None:
-    """ValueError where scales or zero points do not fit ``data``.
+    """Raise ValueError if scales or zero points do not fit ``data``.
 
     Narrow floats may share scales (dimensions of 1).
     """
@@ -78,14 +78,14 @@ def _check_parameters(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Table:
-    """Quantized data and what dequantizes it.
+    """Quantized data with its scales and zero points.
 
     Attributes:
-        data, scales: as the node has them, checked.
+        data, scales: inputs of the node, checked.
         points: zero points like ``scales``, one for all, or None.
         gather, axis: the axes to gather and to quantize along, from the front.
-        bits: of the codes in a byte, 8 where an element is a code.
-        block_size: codes per scale along ``axis``.
+        bits: number of bits of a code in a byte, 8 if an element is a code.
+        block_size: number of codes per scale along ``axis``.
     """
 
     data: Tensor
@@ -97,7 +97,7 @@ class _Table:
     block_size: int
 
     def values(self, chosen: Tensor) -> Tensor:
-        """The float32 values at ``chosen`` indices of the gather axis."""
+        """Return the float32 values at ``chosen`` indices of the gather axis."""
         values = bits_apart(np.take(self.data, chosen, axis=self.gather), self.bits).astype(
             _FLOAT32
         )
@@ -109,21 +109,23 @@ class _Table:
         return values
 
     def _spread(self, parameter: Tensor, chosen: Tensor, size: int) -> Tensor:
-        """What ``parameter`` says of the chosen indices: float32 that broadcasts to their codes."""
+        """Return a parameter at the chosen indices in float32, broadcastable to their codes."""
         if self.gather == self.axis:
             return np.take(parameter, chosen // self.block_size, axis=self.gather).astype(_FLOAT32)
-        own = (
+        chosen_parameter = (
             parameter
             if parameter.shape[self.gather] == 1
             else np.take(parameter, chosen, axis=self.gather)
         )
-        spread: Tensor = np.repeat(own.astype(_FLOAT32), self.block_size, axis=self.axis)
+        spread: Tensor = np.repeat(
+            chosen_parameter.astype(_FLOAT32), self.block_size, axis=self.axis
+        )
         return spread[(*(slice(None),) * self.axis, slice(0, size))]
 
 
 @kernel("GatherBlockQuantized", since=(1,), domain=_DOMAIN)
 def gather_block_quantized(info: OpKernelInfo) -> Compute:
-    """uint8 data packs 8 / ``bits`` codes per byte along its last axis.
+    """Gathered rows; uint8 data packs 8 / ``bits`` codes per byte along its last axis.
 
     An index out of range gives zeros.
     """
@@ -165,8 +167,8 @@ def gather_block_quantized(info: OpKernelInfo) -> Compute:
         before = (slice(None),) * gather
         for start in range(0, flat.size if count else 0, step):
             context.check_cancelled()
-            place = slice(start, start + step)
-            np.copyto(target[(*before, place)], table.values(flat[place]), casting="unsafe")
+            block = slice(start, start + step)
+            np.copyto(target[(*before, block)], table.values(flat[block]), casting="unsafe")
         if outside.any():
             target[(*before, outside)] = 0
         return out
@@ -182,7 +184,7 @@ def _checked_table(
     bits: int,
     block_size: int,
 ) -> _Table:
-    """ValueError where data, scales, zero points and attributes do not go together."""
+    """Return the table of a run. Raises ValueError if inputs and attributes do not fit."""
     gather, axis = axes
     per_byte = _codes_per_element(data, gather, axis, bits)
     if block_size == 0 and data.dtype not in _NARROW_FLOATS:
@@ -210,9 +212,10 @@ def _checked_table(
 
 
 def _codes_per_element(data: Tensor, gather: int, axis: int, bits: int) -> int:
-    """How many codes one element of ``data`` packs.
+    """Return the number of codes that one element of ``data`` packs.
 
-    ValueError where data, axes and bits do not go together.
+    Raises:
+        ValueError: data, axes and bits do not fit each other.
     """
     if data.dtype == np.uint8:
         if gather != 0 or axis != data.ndim - 1 or gather == axis:

@@ -12,7 +12,7 @@ _DOMAIN = "com.microsoft"
 
 @kernel("NGramRepeatBlock", since=(1,), domain=_DOMAIN, in_place=((1, 0),))
 def ngram_repeat_block(info: OpKernelInfo) -> Compute:
-    """-inf for each token that would complete an n-gram that ``input_ids`` holds already."""
+    """Scores with -inf for each token that would complete an n-gram of ``input_ids`` again."""
     size = int(info.attribute("ngram_size", 0))
     if size < 1:
         raise ValueError(f"ngram_size is 1 or more, not {size}")
@@ -28,7 +28,7 @@ def ngram_repeat_block(info: OpKernelInfo) -> Compute:
         count = ids.shape[1] - size + 1
         if count <= 0 or not ids.shape[0]:
             return out
-        # Whether the tokens from each place on repeat, compared, and then the places and tokens.
+        # The flags of repeats and the comparison they come from, then the positions and tokens.
         context.check_allocation(ids.shape[0] * count * (2 + 4 * ids.itemsize))
         repeats = np.ones((ids.shape[0], count), np.bool_)
         for offset in range(

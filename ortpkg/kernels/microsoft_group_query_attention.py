@@ -1,8 +1,8 @@
 """com.microsoft: GroupQueryAttention, whose query heads share a cache of keys and values.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
-The cache has float type, and full length or (``sliding_window_cache``) the places that the caller
-gives it: quantized caches, and norms of query and key, are refused.
+Source: ONNX Runtime, docs/ContribOperators.md, and its CPU kernel where that says nothing. The
+cache has float type, and full length or (``sliding_window_cache``) the length that the caller gives
+it: quantized caches, and norms of query and key, are refused.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INPUTS = (
 _REFUSED_INPUTS = ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight")
 
 
-#: Of keys and of values.
+#: Arrays of keys and of values.
 _Caches = tuple[Tensor, Tensor]
 _Past = tuple[Tensor | None, Tensor | None]
 
@@ -61,8 +61,8 @@ class _Attributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> _Attributes:
-        """ValueError where attributes do not go together, or ask for what this kernel has not."""
-        found = cls(
+        """Read a node's attributes. Raises ValueError if they contradict or are not supported."""
+        attributes = cls(
             heads=HeadAttributes.of(info),
             is_causal=bool(info.attribute("causal", 1)),
             window=int(info.attribute("local_window_size", -1)),
@@ -71,29 +71,29 @@ class _Attributes:
             is_smooth=int(info.attribute("smooth_softmax", 0)) == 1,
             qk_output=int(info.attribute("qk_output", 0)),
         )
-        if found.window != -1 and (found.window < 1 or not found.is_causal):
+        if attributes.window != -1 and (attributes.window < 1 or not attributes.is_causal):
             raise ValueError(
-                f"local_window_size is -1 or, where causal is 1, 1 or more, not {found.window}"
+                f"local_window_size is -1 or, where causal is 1, 1 or more, not {attributes.window}"
             )
-        if found.qk_output not in (_NO_QK, _QK_SCORES, _QK_WEIGHTS):
-            raise ValueError(f"qk_output is 0, 1 or 2, not {found.qk_output}")
+        if attributes.qk_output not in (_NO_QK, _QK_SCORES, _QK_WEIGHTS):
+            raise ValueError(f"qk_output is 0, 1 or 2, not {attributes.qk_output}")
         for name in ("k_quant_type", "v_quant_type"):
             kind = str(info.attribute(name, "NONE"))
             if kind != "NONE":
                 raise ValueError(f"a quantized cache ({name}={quoted(kind)}) is not supported")
-        if found.slides and found.window < 1:
+        if attributes.slides and attributes.window < 1:
             raise ValueError(
                 "a cache of the window's size (sliding_window_cache=1) needs a local_window_size"
             )
-        if found.slides and found.qk_output:
+        if attributes.slides and attributes.qk_output:
             raise ValueError(
-                f"qk_output is 0 where sliding_window_cache is 1, not {found.qk_output}"
+                f"qk_output is 0 where sliding_window_cache is 1, not {attributes.qk_output}"
             )
-        given = info.node.inputs
+        inputs = info.node.inputs
         for slot, name in enumerate(_INPUTS):
-            if name in _REFUSED_INPUTS and slot < len(given) and given[slot]:
+            if name in _REFUSED_INPUTS and slot < len(inputs) and inputs[slot]:
                 raise ValueError(f"the input {name} is not supported")
-        return found
+        return attributes
 
 
 def _check_extras(
@@ -116,7 +116,7 @@ def _check_extras(
 def _scores(
     attributes: _Attributes, size: int, sinks: Tensor | None, wide: np.dtype[Any]
 ) -> GroupedScores:
-    """How keys are scored by heads of ``size``.
+    """Return the scoring steps for heads of ``size``.
 
     A smooth softmax is one with a sink of 0 for each head.
     """
@@ -140,7 +140,7 @@ def _sequences(
     out: Tensor,
     capture: Tensor | None,
 ) -> list[CachedSequence]:
-    """What is attended to per sequence, as views.
+    """Return the sequences to attend to, as views.
 
     ``query`` and ``out`` are (batch, length, heads, size).
     """
@@ -163,7 +163,7 @@ def _sequences(
 
 
 def _filled(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths) -> list[CachedKeys]:
-    """Fills caches of full length; what each sequence then attends to."""
+    """Fill caches of full length; return the keys and values that each sequence attends to."""
     for cache, before, added in zip(caches, past, new, strict=True):
         fill_cache(cache, before, added, lengths)
     keys, values = caches
@@ -176,16 +176,16 @@ def _filled(caches: _Caches, past: _Past, new: _Caches, lengths: Lengths) -> lis
 def _slid(
     caches: _Caches, past: _Past, new: _Caches, lengths: Lengths, window: int
 ) -> list[CachedKeys]:
-    """Moves caches of the window on; what each sequence then attends to."""
-    found = []
+    """Move sliding caches on; return the keys and values that each sequence attends to."""
+    cached = []
     for index, (start, stop) in enumerate(zip(lengths.starts, lengths.stops, strict=True)):
         keys, values = (
             slide_cache(cache[index], before[index], added[index, : stop - start], stop, window)
             for cache, before, added in zip(caches, past, new, strict=True)
             if before is not None
         )
-        found.append(CachedKeys(keys=keys, values=values, position=stop - keys.shape[1]))
-    return found
+        cached.append(CachedKeys(keys=keys, values=values, position=stop - keys.shape[1]))
+    return cached
 
 
 def _lengths(
@@ -197,7 +197,11 @@ def _lengths(
     seqlens: Tensor,
     total_length: Tensor,
 ) -> Lengths:
-    """Of sequences whose ``key`` comes behind the cached ones. ValueError for a short cache."""
+    """Return the lengths of sequences whose ``key`` comes behind the cached ones.
+
+    Raises:
+        ValueError: the cache is too short.
+    """
     past = past_length(past_key, past_value, key)
     if attributes.slides and past < attributes.window:
         raise ValueError(
@@ -216,16 +220,16 @@ def _check_allocation(
     *,
     hands_out_caches: bool,
 ) -> None:
-    """Asks for all that a run takes beside its outputs, before any of it is taken."""
+    """Check the memory of a run besides its outputs before any of it is allocated."""
     batch, new, heads, size = query.shape
     shared, itemsize = attributes.heads.shared, query.dtype.itemsize
     wide_nbytes = compute_dtype(query.dtype).itemsize
-    seen = min(lengths.total, lengths.present + new)
+    key_count = min(lengths.total, lengths.present + new)
     cache_nbytes = 2 * batch * shared * lengths.present * size * itemsize
     nbytes = 0 if hands_out_caches else cache_nbytes
     if attributes.slides and new > 1:
-        nbytes += 2 * batch * shared * seen * size * itemsize
-    nbytes += stretch_nbytes(shared, heads // shared, new, seen, size, wide_nbytes)
+        nbytes += 2 * batch * shared * key_count * size * itemsize
+    nbytes += stretch_nbytes(shared, heads // shared, new, key_count, size, wide_nbytes)
     context.check_allocation(4 * query.size * wide_nbytes + nbytes)
 
 
@@ -246,9 +250,9 @@ def _turned(
     in_place=((3, 1), (4, 2)),
 )
 def group_query_attention(info: OpKernelInfo) -> Compute:
-    """Present caches end in zeros.
+    """Attention, and present caches that end in zeros.
 
-    A prompt's padding lies in them as it came, and its queries see the whole prompt.
+    A prompt's padding is cached as it came, and its queries see the whole prompt.
     """
     attributes = _Attributes.of(info)
     heads, shared = attributes.heads.count, attributes.heads.shared

@@ -36,7 +36,7 @@ from ortpkg.kernels.quantization import (
 )
 
 _DOMAIN = "com.microsoft"
-#: Of a weight while it is unpacked: its code, the same in float32, its zero point and scale.
+#: Bytes of a weight while it is unpacked: its code, the same in float32, its zero point and scale.
 _UNPACKED_NBYTES = 20
 
 
@@ -73,7 +73,7 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
 
 @kernel("DynamicQuantizeMatMul", since=(1,), domain=_DOMAIN, types={"T2": BYTES})
 def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
-    """A is quantized to uint8 over its range first, as DynamicQuantizeLinear does it."""
+    """Product; A is first quantized to uint8 over its range, as by DynamicQuantizeLinear."""
     prepared = prepared_matrix(info, 1, 3)
 
     def compute(
@@ -106,7 +106,7 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
 
 @kernel("QGemm", since=(1,), domain=_DOMAIN, types={"TA": BYTES, "TB": BYTES})
 def qgemm(info: OpKernelInfo) -> Compute:
-    """alpha · A' · B' + C, quantized where an output scale is given, else float32.
+    """alpha · A' · B' + C, quantized if an output scale is given, else float32.
 
     C has the scale of the product.
     """
@@ -162,7 +162,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
 
 @kernel("MatMulNBits", since=(1,), domain=_DOMAIN)
 def matmul_nbits(info: OpKernelInfo) -> Compute:
-    """A @ B', B (N, K) quantized in blocks along K, ``bits`` per weight, packed low bits first.
+    """A @ B' with B (N, K) quantized in blocks along K, ``bits`` per weight, packed low bits first.
 
     Constant weights are unpacked once, at initialization, in float32.
     """
@@ -208,7 +208,7 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
 
 
 def _prepared_weights(info: OpKernelInfo, unpacked: Callable[..., Tensor]) -> Tensor | None:
-    """The weights, unpacked once; None unless they and all that scales them are constant."""
+    """Unpack the weights once; return None unless they and their parameters are constant."""
     weights, scales, points, groups = (info.constant_input(slot) for slot in (1, 2, 3, 4))
     parts = zip(info.node.inputs[1:5], (weights, scales, points, groups), strict=False)
     if weights is None or scales is None or any(name and part is None for name, part in parts):
@@ -225,9 +225,9 @@ def _unpacked_weights(
     bits: int,
     block_size: int,
 ) -> Tensor:
-    """The weights (N, K) in float32.
+    """Return the weights (N, K) in float32.
 
-    ``groups`` (g_idx) says which block's scale each index of K takes.
+    ``groups`` (g_idx) is the number of the block whose scale each index of K takes.
     """
     columns, depth = shape
     blocks = -(-depth // block_size)
@@ -253,7 +253,7 @@ def _unpacked_weights(
 
 
 def _zero_points(zero_points: Tensor | None, columns: int, blocks: int, bits: int) -> Tensor:
-    """Zero points (N, blocks) in float32: half the range if left out, unpacked, or as given."""
+    """Return zero points (N, blocks) in float32, unpacked; half the range if left out."""
     if zero_points is None:
         return np.full((columns, blocks), 1 << (bits - 1), np.float32)
     if zero_points.dtype != np.uint8:

@@ -1,8 +1,8 @@
 """com.microsoft: MoE and QMoE, mixtures of experts with float, or 2, 4 or 8 bit weights.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernels do where that is silent:
-how routers' scores become weights, and how swiglu is laid out. Sparse mixers and floats of 4 or 8
-bits (``quant_type``) are refused.
+Source: ONNX Runtime, docs/ContribOperators.md, and its CPU kernels where that says nothing: how
+routers' scores become weights, and the layout of swiglu. Sparse mixers and floats of 4 or 8 bits
+(``quant_type``) are refused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ortpkg.kernels.packed_bits import bits_apart
 
 _DOMAIN = "com.microsoft"
 _FLOAT32 = np.dtype(np.float32)
-#: Constant weights are unpacked at initialization where a node's all together take no more; else
-#: each expert's when a token goes to it.
+#: Most bytes of a layer's constant weights that are unpacked at initialization; larger ones are
+#: unpacked for each expert when a token goes to it.
 _MOST_UNPACKED_NBYTES = 1 << 30
 
 
 @kernel("MoE", since=(1,), domain=_DOMAIN, types={"T": FLOATS})
 def mixture_of_experts(info: OpKernelInfo) -> Compute:
-    """Weights are the softmax over all experts' scores, as far as they are chosen."""
+    """Mixture whose weights are the softmax over all experts' scores, taken at the chosen ones."""
     attributes = MixtureAttributes.of(info)
 
     def compute(
@@ -65,12 +65,12 @@ def mixture_of_experts(info: OpKernelInfo) -> Compute:
             softmax_rows(scores.astype(dtype, copy=False)) if scores.size else scores.astype(dtype)
         )
         experts = best_experts(shares, attributes.chosen)
-        found = np.take_along_axis(shares, experts, axis=1)
+        weights = np.take_along_axis(shares, experts, axis=1)
         if attributes.is_normalized:
-            found /= found.sum(axis=1, keepdims=True)
+            weights /= weights.sum(axis=1, keepdims=True)
         out = context.output(0, x.shape, x.dtype)
         total = mix(
-            context, attributes, rows, Routes(experts=experts, weights=found), layers, dtype
+            context, attributes, rows, Routes(experts=experts, weights=weights), layers, dtype
         )
         np.copyto(out, total.reshape(x.shape), casting="unsafe")
         return out
@@ -100,7 +100,7 @@ _FIRST_FLOAT_SCALE = 15
 
 
 class _QuantizedLayer:
-    """One of QMoE's layers: what its attributes say, and how its weights are dequantized."""
+    """One of QMoE's layers: its attributes, and the dequantization of its weights."""
 
     def __init__(self, info: OpKernelInfo, number: int) -> None:
         self.name = f"fc{number}"
@@ -118,10 +118,10 @@ class _QuantizedLayer:
     def _unpacked_constants(
         self, info: OpKernelInfo, slots: tuple[int, int, int, int]
     ) -> Tensor | None:
-        """The weights of all experts, where they are constant and not too large."""
+        """Return the weights of all experts, if they are constant and not too large."""
         slot, scale_slot, _, zero_slot = slots
         weights, scales, zeros = (
-            info.constant_input(each) for each in (slot, scale_slot, zero_slot)
+            info.constant_input(constant_slot) for constant_slot in (slot, scale_slot, zero_slot)
         )
         has_zeros = zero_slot < len(info.node.inputs) and bool(info.node.inputs[zero_slot])
         if weights is None or scales is None or (has_zeros and zeros is None):
@@ -137,7 +137,7 @@ class _QuantizedLayer:
     def with_inputs(
         self, weights: Tensor, scales: Tensor | None, bias: Tensor | None, zeros: Tensor | None
     ) -> ExpertLayer:
-        """The layer of a run. ValueError where the inputs do not fit each other."""
+        """Return the layer of a run. Raises ValueError if the inputs do not fit each other."""
         if weights.ndim != 3:
             raise ValueError(
                 f"{self.name}_experts_weights have the shape (experts, outputs, inputs x bits / 8),"
@@ -186,7 +186,7 @@ class _QuantizedLayer:
                 )
 
     def _zero_points(self, zeros: Tensor | None, expert: int, outputs: int, blocks: int) -> Tensor:
-        """(outputs, blocks, 1) in float32; half the range where there are none."""
+        """Return zero points (outputs, blocks, 1) in float32; half the range if there are none."""
         if zeros is None:
             return np.full((1, 1, 1), 1 << (self.bits - 1), np.float32)
         codes = bits_apart(zeros[expert], self.bits).astype(np.float32)
@@ -197,7 +197,7 @@ class _QuantizedLayer:
 
 @kernel("QMoE", since=(1,), domain=_DOMAIN, types={"T": FLOATS})
 def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
-    """Softmax over the chosen experts' scores, or what ``router_weights`` says of them."""
+    """Mixture whose weights are the softmax over the chosen experts, or from ``router_weights``."""
     attributes = MixtureAttributes.of(info)
     _check_quantization(info)
     quantized = [_QuantizedLayer(info, number) for number in (1, 2, 3)]
@@ -221,12 +221,12 @@ def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
         dtype = compute_dtype(x.dtype)
         context.check_allocation(4 * scores.size * dtype.itemsize)
         experts = best_experts(scores.astype(dtype, copy=False), attributes.chosen)
-        given = inputs[_ROUTER_WEIGHTS]
-        if given is not None:
-            check_router("router_weights", given, rows.shape[0], experts_count)
+        router_weights = inputs[_ROUTER_WEIGHTS]
+        if router_weights is not None:
+            check_router("router_weights", router_weights, rows.shape[0], experts_count)
         routes = Routes(
             experts=experts,
-            weights=_weights(scores, given, experts, attributes).astype(dtype, copy=False),
+            weights=_weights(scores, router_weights, experts, attributes).astype(dtype, copy=False),
         )
         out = context.output(0, x.shape, x.dtype)
         total = mix(context, attributes, rows, routes, layers, dtype)
@@ -237,23 +237,23 @@ def quantized_mixture_of_experts(info: OpKernelInfo) -> Compute:
 
 
 def _weights(
-    scores: Tensor, given: Tensor | None, experts: Tensor, attributes: MixtureAttributes
+    scores: Tensor, router_weights: Tensor | None, experts: Tensor, attributes: MixtureAttributes
 ) -> Tensor:
-    """How much each chosen expert counts, (tokens, k)."""
+    """Return the weight of each chosen expert, (tokens, k)."""
     dtype = compute_dtype(scores.dtype)
-    if given is None:
+    if router_weights is None:
         chosen = np.take_along_axis(scores, experts, axis=1).astype(dtype, copy=False)
         return softmax_rows(chosen) if chosen.size else chosen
-    found = np.take_along_axis(given, experts, axis=1).astype(dtype)
+    weights = np.take_along_axis(router_weights, experts, axis=1).astype(dtype)
     if attributes.is_normalized:
-        total = found.sum(axis=1, keepdims=True)
-        np.divide(found, total, out=found, where=total != 0)
-        found[np.broadcast_to(total == 0, found.shape)] = 0
-    return found
+        total = weights.sum(axis=1, keepdims=True)
+        np.divide(weights, total, out=weights, where=total != 0)
+        weights[np.broadcast_to(total == 0, weights.shape)] = 0
+    return weights
 
 
 def _check_quantization(info: OpKernelInfo) -> None:
-    """ValueError for what is not quantized to integers, or laid out for one provider alone."""
+    """Raise ValueError for weights that are no integers, or laid out for one provider alone."""
     kind = str(info.attribute("quant_type", "int"))
     if kind != "int":
         raise ValueError(

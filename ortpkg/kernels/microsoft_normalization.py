@@ -1,7 +1,7 @@
 """com.microsoft: layer normalization fused with sums: SkipLayerNormalization, EmbedLayer.
 
-Source: onnxruntime's contrib operators. The panels of rows are summed, normalized and scaled while
-    in cache.
+Source: onnxruntime's contrib operators. Panels of rows are summed, normalized and scaled while they
+are in cache.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         sums = context.output(3, x.shape, x.dtype) if wants[3] else None
         shape = (element_count(x.shape[:-1]), columns)
-        each = compute_dtype(x.dtype).itemsize
-        spread_nbytes = 0 if skip.shape == x.shape else x.size * each
+        itemsize = compute_dtype(x.dtype).itemsize
+        spread_nbytes = 0 if skip.shape == x.shape else x.size * itemsize
         context.check_allocation(
-            widened_nbytes(x, skip, out) + spread_nbytes + sum(wants[1:3]) * shape[0] * each
+            widened_nbytes(x, skip, out) + spread_nbytes + sum(wants[1:3]) * shape[0] * itemsize
         )
         wide, wide_skip = widened(x), np.broadcast_to(widened(skip), x.shape)
         matrix, skips = wide.reshape(shape), wide_skip.reshape(shape)
@@ -74,14 +74,14 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
                 panel += row_bias
             if sums is not None:
                 sums.reshape(shape)[rows] = panel
-            found: tuple[Tensor | None, Tensor]
+            panel_statistics: tuple[Tensor | None, Tensor]
             if by_rms:
-                found = None, normalize_rows_by_rms(panel, panel, epsilon)
+                panel_statistics = None, normalize_rows_by_rms(panel, panel, epsilon)
             else:
-                found = normalize_rows(panel, panel, epsilon)
-            for kept, statistic in zip((mean, inverse), found, strict=True):
-                if kept is not None and statistic is not None:
-                    kept[rows] = statistic
+                panel_statistics = normalize_rows(panel, panel, epsilon)
+            for target, statistic in zip((mean, inverse), panel_statistics, strict=True):
+                if target is not None and statistic is not None:
+                    target[rows] = statistic
             panel *= scale
             if shift is not None:
                 panel += shift
@@ -106,16 +106,16 @@ def skip_layer_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("SkipSimplifiedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
 def skip_simplified_layer_normalization(info: OpKernelInfo) -> Compute:
-    """Has no beta."""
+    """Skip normalization by root mean square; it has no beta."""
     run = _skip_normalization(info, by_rms=True)
     return lambda context, x, skip, gamma, bias=None: run(context, x, skip, gamma, None, bias)
 
 
 @kernel("EmbedLayerNormalization", since=(1,), domain=MS, types={"T": FLOATS})
 def embed_layer_normalization(info: OpKernelInfo) -> Compute:
-    """Word, position and segment embeddings added up and normalized.
+    """Sum of word, position and segment embeddings, normalized.
 
-    The mask becomes a count of tokens per row.
+    The second output is the count of tokens per row, from the mask.
     """
     epsilon = info.attribute("epsilon", _EPSILON)
     wanted = len(info.node.outputs)
@@ -139,8 +139,8 @@ def embed_layer_normalization(info: OpKernelInfo) -> Compute:
         batch, length = ids.shape
         columns = words.shape[1]
         out = context.output(0, (batch, length, columns), words.dtype)
-        places = np.arange(length)[None] if position_ids is None else position_ids
-        # The sum and what is made of it; one of the tables' rows, as it lies and widened.
+        position_indices = np.arange(length)[None] if position_ids is None else position_ids
+        # The sum and the result; the rows of one table, as they are and widened.
         wide_nbytes = out.size * compute_dtype(words.dtype).itemsize
         context.check_allocation(2 * wide_nbytes + out.nbytes + widened_nbytes(out))
 
@@ -148,7 +148,7 @@ def embed_layer_normalization(info: OpKernelInfo) -> Compute:
             return widened(table[wrapped_indices(indices, len(table), context.check_allocation)])
 
         total = rows_of(words, ids)
-        total += rows_of(positions, places)
+        total += rows_of(positions, position_indices)
         if segments is not None and segment_table is not None:
             total += rows_of(segment_table, segments)
         rows = total.reshape(-1, columns)

@@ -41,13 +41,13 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
         spatial = x.shape[1:-1]
         windows = attributes.windows(spatial)
         out = context.output(0, (x.shape[0], *windows.output, x.shape[-1]), x.dtype)
-        _, each = planes_at_once(x.shape[1:], windows)
-        context.check_allocation(each)
+        _, plane_elements = planes_at_once(x.shape[1:], windows)
+        context.check_allocation(plane_elements)
         lowest = int(np.iinfo(x.dtype).min)
         for image in range(x.shape[0] if out.size else 0):
             context.check_cancelled()
-            place = slice(image, image + 1)
-            out[place] = fold_windows(np.maximum, lowest, x.dtype, x[place], windows)
+            images = slice(image, image + 1)
+            out[images] = fold_windows(np.maximum, lowest, x.dtype, x[images], windows)
         return out
 
     return compute
@@ -65,7 +65,7 @@ def _counts(windows: Windows, spatial: tuple[int, ...]) -> Tensor:
 
 
 def _code(parameter: Tensor | None, like: np.dtype[Any]) -> int:
-    """A zero point as an integer; ValueError where it is not one code of type ``like``."""
+    """Return a zero point as an integer. Raises ValueError if it is not one code of ``like``."""
     if parameter is None:
         return 0
     if parameter.size != 1 or parameter.dtype != like:
@@ -85,7 +85,10 @@ def _factor(scale: Tensor) -> np.float32:
 
 @kernel("QLinearAveragePool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_average_pool(info: OpKernelInfo) -> Compute:
-    """With ``count_include_pad``, divides by windows' whole sizes, as onnxruntime in ceil mode."""
+    """Means of windows; with ``count_include_pad`` their whole sizes divide, also in ceil mode.
+
+    onnxruntime does so, too.
+    """
     attributes = WindowAttributes.of(info)
     include_pad = bool(info.attribute("count_include_pad", 0))
     channels_last = bool(info.attribute("channels_last", 0))
@@ -117,15 +120,15 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         # Zero points leave the sums here, once per window, and the mean comes in the same step as
         # the new scale.
         factors, shifts = (factor / divisors)[..., None], (counts * np.float32(-point))[..., None]
-        step, each = planes_at_once(codes.shape[1:], windows)
-        context.check_allocation((each + codes[0].size) * step * _INT32.itemsize)
+        step, plane_elements = planes_at_once(codes.shape[1:], windows)
+        context.check_allocation((plane_elements + codes[0].size) * step * _INT32.itemsize)
         for start in range(0, len(codes), step):
             context.check_cancelled()
-            place = slice(start, start + step)
-            means = fold_windows(np.add, 0, _INT32, codes[place], windows).astype(_FLOAT32)
+            planes = slice(start, start + step)
+            means = fold_windows(np.add, 0, _INT32, codes[planes], windows).astype(_FLOAT32)
             means += shifts
             means *= factors
-            round_into(target[place], means, new_point)
+            round_into(target[planes], means, new_point)
         return out
 
     return compute

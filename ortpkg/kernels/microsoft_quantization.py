@@ -1,7 +1,7 @@
-"""com.microsoft's quantized operators: elementwise, pooling, concatenation.
+"""Quantized operators of com.microsoft: elementwise, pooling, concatenation.
 
 Source: ONNX Runtime, docs/ContribOperators.md. Matrices are in
-    :mod:`ortpkg.kernels.microsoft_matmul`.
+:mod:`ortpkg.kernels.microsoft_matmul`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.quantization import BYTES
 
 _DOMAIN = "com.microsoft"
-#: Elements per block: what stays in cache, as float32, twice.
+#: Elements per block: two blocks as float32 stay in cache.
 _BLOCK = 1 << 16
-#: Of an element while it becomes a real value and an integer again, in three arrays at most.
+#: Bytes of an element while it becomes a real value and an integer again, in three arrays at most.
 _REAL_NBYTES = 12
 
 
 def _real(x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
-    """The float32 values that a tensor quantized as a whole stands for."""
+    """Return the float32 values of a tensor that is quantized as a whole."""
     return np.asarray(
         centred(x, zero_point if zero_point is None else zero_point.reshape(())) * scale.reshape(())
     )
@@ -48,7 +48,7 @@ def _quantized_output(
 def _parameters(
     scale: Tensor, zero_point: Tensor | None, over: np.float32
 ) -> tuple[np.float32, np.float32]:
-    """Factor and shift with factor · code + shift = real value / over."""
+    """Return factor and shift with factor · code + shift = real value / over."""
     factor = np.float32(scale.reshape(())) / over
     return factor, (
         np.float32(0) if zero_point is None else -factor * np.float32(zero_point.reshape(()))
@@ -56,7 +56,7 @@ def _parameters(
 
 
 def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of a matrix, of at most _BLOCK elements each, in order."""
+    """Yield parts of a matrix, of at most _BLOCK elements each, in order."""
     height, width = max(_BLOCK // max(columns, 1), 1), max(min(columns, _BLOCK), 1)
     for row in range(0, rows, height):
         for column in range(0, columns, width):
@@ -64,7 +64,10 @@ def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _binary(operation: np.ufunc) -> Compute:
-    """Source: MlasQLinearAdd, MlasQLinearMul: factors folded, one rounding."""
+    """Make a compute function of two quantized inputs, with folded factors and one rounding.
+
+    Source: MlasQLinearAdd, MlasQLinearMul.
+    """
 
     def compute(
         context: OpKernelContext,
@@ -89,15 +92,15 @@ def _binary(operation: np.ufunc) -> Compute:
             target = out.reshape(-1, out.shape[-1]) if out.ndim else out.reshape(1, 1)
             a, b = (np.broadcast_to(x, out.shape).reshape(target.shape) for x in (a, b))
 
-        def run(place: tuple[slice, slice]) -> None:
+        def run(block: tuple[slice, slice]) -> None:
             first, second = (
-                codes[place] * factor + shift for codes, (factor, shift) in ((a, left), (b, right))
+                codes[block] * factor + shift for codes, (factor, shift) in ((a, left), (b, right))
             )
             operation(first, second, out=first)
-            round_into(target[place], first, point)
+            round_into(target[block], first, point)
 
-        for place in _blocks(*target.shape):
-            run(place)
+        for block in _blocks(*target.shape):
+            run(block)
         return out
 
     return compute
@@ -114,7 +117,7 @@ def qlinear_mul(_info: OpKernelInfo) -> Compute:
 
 
 def _by_table(function: Callable[[Tensor], Tensor]) -> Compute:
-    """A function of 8-bit values: computed for the 256 of them, then looked up."""
+    """Make a compute function that looks 8-bit values up in a table of 256 results."""
 
     def compute(
         context: OpKernelContext,
@@ -129,10 +132,10 @@ def _by_table(function: Callable[[Tensor], Tensor]) -> Compute:
         scaled = np.asarray(function(_real(codes, x_scale, x_zero)) / y_scale.reshape(()))
         round_into(table, scaled, y_zero if y_zero is None else y_zero.reshape(()))
         out = context.output(0, x.shape, x.dtype)
-        found, of_codes = out.reshape(-1), x.reshape(-1).view(np.uint8)
+        flat_out, flat_codes = out.reshape(-1), x.reshape(-1).view(np.uint8)
         for start in range(0, x.size, _BLOCK):  # numpy makes positions of codes
             block = slice(start, start + _BLOCK)
-            np.take(table, of_codes[block], out=found[block], mode="clip")
+            np.take(table, flat_codes[block], out=flat_out[block], mode="clip")
         return out
 
     return compute
@@ -151,7 +154,7 @@ def qlinear_leaky_relu(info: OpKernelInfo) -> Compute:
 
 @kernel("QLinearSoftmax", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_softmax(info: OpKernelInfo) -> Compute:
-    """Over ``axis``; before opset 13 over all dimensions from ``axis`` on, as Softmax was."""
+    """Softmax over ``axis``; before opset 13 over all dimensions from ``axis`` on, like Softmax."""
     axis_attribute = int(info.attribute("axis", -1))
     flattens = int(info.attribute("opset", 13)) < 13
 
@@ -204,7 +207,10 @@ def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
 
 @kernel("QLinearConcat", since=(1,), domain=_DOMAIN)
 def qlinear_concat(info: OpKernelInfo) -> Compute:
-    """Inputs: the output's scale and zero point; then each part, its scale and zero point."""
+    """Concatenation of parts.
+
+    Inputs: the output's scale and zero point; then each part, its scale and zero point.
+    """
     axis_attribute = int(info.attribute("axis"))
 
     def compute(
@@ -236,7 +242,7 @@ def qlinear_concat(info: OpKernelInfo) -> Compute:
 def _requantized(
     x: Tensor, scale: Tensor, zero_point: Tensor, y_scale: Tensor, y_zero: Tensor
 ) -> Tensor:
-    """``x`` under another scale and zero point; ``x`` itself where they are the same."""
+    """Return ``x`` with another scale and zero point; ``x`` itself if they are the same."""
     if (
         x.dtype == y_zero.dtype
         and scale.item() == y_scale.item()

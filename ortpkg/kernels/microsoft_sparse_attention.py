@@ -1,9 +1,9 @@
 """com.microsoft: SparseAttention, where a block of queries sees only some blocks of keys.
 
-Source: ONNX Runtime, docs/ContribOperators.md, and what its CPU kernel does where that is silent.
-Blocks come as rows and columns of a sparse matrix (CSR) per layout; heads take the layouts in
-turns. That kernel mixes up the weights of sequences of different lengths in one batch; here each is
-what it is alone.
+Source: ONNX Runtime, docs/ContribOperators.md, and its CPU kernel where that says nothing. Blocks
+are rows and columns of a sparse matrix (CSR) per layout; heads take the layouts in turns. That
+kernel mixes up the weights of sequences of different lengths in one batch; here each sequence has
+the result that it has alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DOMAIN = "com.microsoft"
 
 @dataclass(frozen=True, slots=True)
 class _BlockMask:
-    """Which blocks of keys each block of queries sees.
+    """Mask of the blocks of keys that each block of queries sees.
 
     Attributes:
         sees: (layouts, blocks, blocks) of bool.
@@ -51,7 +51,10 @@ class _BlockMask:
     def of(
         cls, context: OpKernelContext, rows: Tensor, columns: Tensor, size: int, heads: int
     ) -> _BlockMask:
-        """From the bounds of the rows (layouts, blocks + 1) and the columns (layouts, entries)."""
+        """Make a mask from the bounds of the rows and from the columns.
+
+        ``rows`` is (layouts, blocks + 1), ``columns`` is (layouts, entries).
+        """
         if rows.ndim != 2 or rows.shape[1] < 2 or not rows.shape[0] or heads % rows.shape[0]:
             raise ValueError(
                 f"block_row_indices has the shape (layouts, blocks + 1), {heads} heads a multiple"
@@ -82,23 +85,23 @@ class _BlockMask:
 
     @property
     def positions(self) -> int:
-        """How many positions the blocks cover."""
+        """Number of positions that the blocks cover."""
         blocks: int = self.sees.shape[1]
         return blocks * self.size
 
     def bias(
         self, layout: int, first: int, count: int, total: int, dtype: np.dtype[Any]
     ) -> Tensor | None:
-        """(1, count, total): the least number where a query from ``first`` on sees no key.
+        """Return (1, count, total): the least number for keys that a query does not see.
 
-        None where all are seen.
+        The first query is at position ``first``. None if all keys are seen.
         """
         queries = np.minimum(np.arange(first, first + count) // self.size, self.sees.shape[1] - 1)
         blocks = -(-total // self.size)
-        seen = self.sees[layout, :, :blocks][queries]
-        if (seen | (np.arange(blocks) > queries[:, None])).all():
+        is_seen = self.sees[layout, :, :blocks][queries]
+        if (is_seen | (np.arange(blocks) > queries[:, None])).all():
             return None
-        hidden = np.where(seen, dtype.type(0), np.finfo(dtype).min)
+        hidden = np.where(is_seen, dtype.type(0), np.finfo(dtype).min)
         return np.repeat(hidden, self.size, axis=1)[None, :, :total]
 
 
@@ -106,7 +109,7 @@ class _BlockMask:
     "SparseAttention", since=(1,), domain=_DOMAIN, types={"T": FLOATS}, in_place=((3, 1), (4, 2))
 )
 def sparse_attention(info: OpKernelInfo) -> Compute:
-    """Present caches are the past ones with what is new; what lies behind that stays."""
+    """Attention, and present caches: the past ones with the new part; the rest behind it stays."""
     attributes = HeadAttributes.of(info)
     heads, shared = attributes.count, attributes.shared
     block_size = int(info.attribute("sparse_block_size", 0))
@@ -170,11 +173,11 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
 def _turned(
     q: Tensor, k: Tensor, cosine: Tensor, sine: Tensor, *, interleaved: bool
 ) -> tuple[Tensor, Tensor]:
-    """Queries and keys turned by their positions' angles, in the type of the angles."""
-    found = np.empty(q.shape, cosine.dtype), np.empty(k.shape, cosine.dtype)
-    for x, out in zip((q, k), found, strict=True):
+    """Return queries and keys rotated by their positions' angles, in the type of the angles."""
+    rotated = np.empty(q.shape, cosine.dtype), np.empty(k.shape, cosine.dtype)
+    for x, out in zip((q, k), rotated, strict=True):
         rotate(x, cosine, sine, interleaved=interleaved, out=out)
-    return found
+    return rotated
 
 
 def _sequences(
@@ -187,7 +190,7 @@ def _sequences(
     out: Tensor,
     dtype: np.dtype[Any],
 ) -> list[CachedSequence]:
-    """What the heads of a layout attend to, per sequence.
+    """Return the sequences to which the heads of a layout attend, as views.
 
     ``q`` and ``out`` are (batch, length, heads, size).
     """
@@ -200,19 +203,19 @@ def _sequences(
             (slice(head, head + 1), slice(head // group, head // group + 1))
             for head in range(layout, heads, layouts)
         ]
-    found = []
+    sequences = []
     for index, (start, stop) in enumerate(zip(lengths.starts, lengths.stops, strict=True)):
         bias = mask.bias(layout, start, lengths.new, stop, dtype)
-        found += [
+        sequences += [
             CachedSequence(
-                query=q[index].swapaxes(0, 1)[own],
-                key=keys[index, of, :stop],
-                value=values[index, of, :stop],
+                query=q[index].swapaxes(0, 1)[head_slice],
+                key=keys[index, shared_slice, :stop],
+                value=values[index, shared_slice, :stop],
                 first=start,
                 bias=bias,
-                out=out[index].swapaxes(0, 1)[own],
+                out=out[index].swapaxes(0, 1)[head_slice],
                 capture=None,
             )
-            for own, of in parts
+            for head_slice, shared_slice in parts
         ]
-    return found
+    return sequences

@@ -16,13 +16,12 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.special_functions import BLOCK
 
-#: Elements of the panels of rows that are normalized at a time: they are passed over several times
-#: in one place.
+#: Elements of a panel of rows that is normalized at a time: several passes find it in cache.
 _PANEL = 4 * BLOCK
 
 
 def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) -> None:
-    """Calls ``work`` on slices of rows such that a panel of them stays in cache."""
+    """Call ``work`` on slices of rows such that a panel of them stays in cache."""
     if not columns:
         return
     step = max(_PANEL // max(columns, 1), 1)
@@ -31,9 +30,10 @@ def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) ->
 
 
 def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """``out = (x - mean) / sqrt(variance + epsilon)`` per row of a matrix; ``out`` may be ``x``.
+    """Compute ``out = (x - mean) / sqrt(variance + epsilon)`` per row; ``out`` may be ``x``.
 
-    Returns mean and 1 / sqrt(variance + epsilon), as columns.
+    Returns:
+        Mean and 1 / sqrt(variance + epsilon), as columns.
     """
     mean: Tensor = x.mean(axis=1, keepdims=True)
     np.subtract(x, mean, out=out)
@@ -47,9 +47,10 @@ def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tens
 
 
 def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
-    """``out = x / sqrt(mean(x²) + epsilon)`` per row of a matrix; ``out`` may be ``x``.
+    """Compute ``out = x / sqrt(mean(x²) + epsilon)`` per row; ``out`` may be ``x``.
 
-    Returns the factors.
+    Returns:
+        The factors.
     """
     inverse: Tensor = np.vecdot(x, x)[:, None]
     inverse /= x.shape[1]
@@ -63,9 +64,10 @@ def normalize_rows_by_rms(x: Tensor, out: Tensor, epsilon: float) -> Tensor:
 def _row_parameter(
     parameter: Tensor | None, shape: tuple[int, ...], axis: int, what: str
 ) -> Tensor | None:
-    """Scale or bias: a flat row if it spans the normalized axes only, else broadcast to all rows.
+    """Return a flat row of a scale or bias of the normalized axes, else broadcast to all rows.
 
-    ValueError where it does not broadcast to the input.
+    Raises:
+        ValueError: it does not broadcast to the input.
     """
     if parameter is None:
         return None
@@ -82,7 +84,7 @@ def _row_parameter(
 def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
     """Y, and on request mean (not with ``by_rms``) and inverse standard deviation.
 
-    These are float32 whatever the type of the input is, as the operators' definitions have it.
+    These are float32 for every type of input, as the operators define.
     """
     axis, epsilon = info.attribute("axis", -1), info.attribute("epsilon", 1e-5)
     n_statistics = len(info.node.outputs) - 1
@@ -95,7 +97,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         out = context.output(0, x.shape, scale.dtype if by_rms else x.dtype)
         dtype = compute_dtype(x.dtype)
         spread = [
-            each for each in (scale, bias) if each is not None and each.shape != x.shape[first:]
+            parameter
+            for parameter in (scale, bias)
+            if parameter is not None and parameter.shape != x.shape[first:]
         ]
         copies = len(spread) + (out.dtype != dtype)
         context.check_allocation(
@@ -111,11 +115,13 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         def normalize(rows: slice) -> None:
             panel = result[rows]
             if by_rms:
-                found: tuple[Tensor, ...] = (normalize_rows_by_rms(wide[rows], panel, epsilon),)
+                panel_statistics: tuple[Tensor, ...] = (
+                    normalize_rows_by_rms(wide[rows], panel, epsilon),
+                )
             else:
-                found = normalize_rows(wide[rows], panel, epsilon)
-            for kept, statistic in zip(statistics, found, strict=False):
-                kept[rows] = statistic
+                panel_statistics = normalize_rows(wide[rows], panel, epsilon)
+            for target, statistic in zip(statistics, panel_statistics, strict=False):
+                target[rows] = statistic
             if wide_scale is not None:
                 panel *= wide_scale if len(wide_scale) == 1 else wide_scale[rows]
             if wide_bias is not None:
@@ -127,8 +133,8 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         if not n_statistics:
             return out
         columns = (*x.shape[:first], *(1,) * (x.ndim - first))
-        given = statistics.astype(np.float32, copy=False)
-        return (out, *(statistic.reshape(columns) for statistic in given))
+        float_statistics = statistics.astype(np.float32, copy=False)
+        return (out, *(statistic.reshape(columns) for statistic in float_statistics))
 
     return compute
 
@@ -136,9 +142,9 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
 @kernel("LayerNormalization", since=(17,), types={"T": FLOATS})
 @kernel("LayerNormalization", since=(1,), types={"T": FLOATS})
 def layer_normalization(info: OpKernelInfo) -> Compute:
-    """Version 1 is onnxruntime's contribution, stamped with the main domain by old exporters.
+    """Layer normalization; version 1 is onnxruntime's, which old exporters put in the main domain.
 
-    It computes what version 17 does.
+    It computes the same as version 17.
     """
     return _layer_normalization(info, by_rms=False)
 
@@ -156,7 +162,7 @@ def rms_normalization(info: OpKernelInfo) -> Compute:
 
 
 def _wide_nbytes(x: Tensor) -> int:
-    """What an array like ``x`` takes in its compute type."""
+    """Return the bytes of an array like ``x`` in its compute type."""
     return x.size * compute_dtype(x.dtype).itemsize
 
 
@@ -164,7 +170,7 @@ def _wide_nbytes(x: Tensor) -> int:
 
 
 def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
-    """A new array like ``x`` in its compute type, ``planes`` equal parts normalized apart."""
+    """Return a new array like ``x`` in its compute type, normalized in ``planes`` equal parts."""
     wide = widened(x).reshape(planes, -1) if x.size else widened(x).reshape(planes, 0)
     out = np.empty(wide.shape, wide.dtype)
     over_row_panels(lambda rows: normalize_rows(wide[rows], out[rows], epsilon), *wide.shape)
@@ -172,9 +178,10 @@ def _normalized_planes(x: Tensor, planes: int, epsilon: float) -> Tensor:
 
 
 def _by_channel(parameter: Tensor, x: Tensor) -> Tensor:
-    """A per-channel parameter shaped to broadcast over (N, C, ...).
+    """Return a per-channel parameter shaped to broadcast over (N, C, ...).
 
-    ValueError where the count is not C.
+    Raises:
+        ValueError: it does not have C elements.
     """
     if x.ndim < 2 or parameter.shape != x.shape[1:2]:
         raise ValueError(
@@ -202,7 +209,10 @@ def instance_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("GroupNormalization", since=(18, 21), types={"T": FLOATS})
 def group_normalization(info: OpKernelInfo) -> Compute:
-    """Version 18 has one scale and bias per group, version 21 per channel."""
+    """Normalization of groups of channels.
+
+    Version 18 has one scale and bias per group, version 21 per channel.
+    """
     epsilon, groups = info.attribute("epsilon", 1e-5), info.attribute("num_groups")
     per_group = info.node.since_version < 21
 
@@ -212,8 +222,8 @@ def group_normalization(info: OpKernelInfo) -> Compute:
                 f"{groups} groups do not divide the channels of an input of shape {x.shape}"
             )
         if per_group:
-            each = x.shape[1] // groups
-            scale, bias = np.repeat(scale, each), np.repeat(bias, each)
+            group_size = x.shape[1] // groups
+            scale, bias = np.repeat(scale, group_size), np.repeat(bias, group_size)
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
         context.check_allocation(widened_nbytes(x) + _wide_nbytes(x) + _wide_nbytes(x[:1]))
@@ -280,7 +290,7 @@ def local_response_normalization(info: OpKernelInfo) -> Compute:
 
 @kernel("LpNormalization", since=(1, 22), types={"T": FLOATS})
 def lp_normalization(info: OpKernelInfo) -> Compute:
-    """x / ‖x‖ along ``axis``; where the norm is 0 the result is 0."""
+    """x / ‖x‖ along ``axis``, or 0 where the norm is 0."""
     axis, p = info.attribute("axis", -1), info.attribute("p", 2)
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:

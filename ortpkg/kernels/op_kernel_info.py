@@ -1,4 +1,4 @@
-"""One node as its kernel factory sees it, and the compute function that this makes."""
+"""OpKernelInfo of a graph's node, and the compute function that its kernel factory makes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class NodeKernelInfo:
         return self._graph.opset_imports.get(self._node.domain, self._node.since_version)
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The attribute's value; tensors as numpy arrays."""
-        found = self._node.attributes.get(name)
-        if found is not None and found.kind == "TENSOR":
-            return found.value.numpy()
-        if found is not None and found.kind == "TENSORS":
-            return tuple(tensor.numpy() for tensor in found.value)
+        """Return the attribute's value, with tensors as numpy arrays."""
+        attribute = self._node.attributes.get(name)
+        if attribute is not None and attribute.kind == "TENSOR":
+            return attribute.value.numpy()
+        if attribute is not None and attribute.kind == "TENSORS":
+            return tuple(tensor.numpy() for tensor in attribute.value)
         return self._node.attribute(name, default)
 
     def constant_input(self, slot: int) -> Tensor | None:
@@ -43,7 +43,7 @@ class NodeKernelInfo:
         return None if constant is None else constant.numpy()
 
     def prepacked(self, name: str, make: Callable[[], Tensor]) -> Tensor:  # noqa: ARG002 - part of the interface
-        """Nothing is kept here: laid out anew for every session."""
+        """Call ``make`` without a cache: every session lays constants out anew."""
         return make()
 
     def input_type(self, slot: int) -> ValueType | None:
@@ -59,12 +59,13 @@ class NodeKernelInfo:
 def make_compute(
     graph: Graph, node: Node, definition: KernelDef, info: OpKernelInfo | None = None
 ) -> Compute:
-    """The compute function of ``node``.
+    """Make the compute function of ``node``.
 
-    ``info``: what the kernel sees of the node, where that is more than the graph says.
+    ``info`` is the kernel's view of the node, if that has more than the graph.
 
-    Raises InvalidGraphError where the node's attributes do not fit, and ModelError (FAIL) where
-    what the factory made cannot be called; both name the node.
+    Raises:
+        InvalidGraphError: the node's attributes do not fit; the message names the node.
+        ModelError: (FAIL) the factory's result cannot be called; the message names the node.
     """
     try:
         compute = definition.factory(info or NodeKernelInfo(graph, node))

@@ -8,7 +8,7 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 def bits_apart(packed: Tensor, bits: int) -> Tensor:
-    """Bytes to codes of ``bits`` (2, 4 or 8) bits, low bits first, along the last axis."""
+    """Unpack bytes to codes of ``bits`` (2, 4 or 8) bits, low bits first, along the last axis."""
     if bits == 8:
         return packed
     codes = (packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)) & np.uint8((1 << bits) - 1)

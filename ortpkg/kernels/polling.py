@@ -1,8 +1,8 @@
-"""Ends kernels in the middle: ours that compute in many steps, and Python code that never asks.
+"""Interruption of kernels: ours that compute in many steps, and Python code that never checks.
 
-A kernel has a context to ask. What is called from many kernels (products of matrices, folds) asks
-:func:`poll_run`, which knows the run that this thread is at. Code of other libraries is ended where
-it stands, by :func:`run_interruptibly`.
+A kernel checks its context. Code that many kernels call (products of matrices, folds) calls
+:func:`poll_run`, which knows the run of this thread. Code of other libraries is interrupted at its
+current instruction by :func:`run_interruptibly`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ortpkg.isolation.run_watch import WatchedRun, run_watched
 
 ResultT = TypeVar("ResultT")
 
-#: After so long a computation that was told to end and goes on is told again.
+#: Seconds after which a computation that goes on is interrupted again.
 _TELL_AGAIN_AFTER_S = 0.1
 
 
@@ -46,7 +46,7 @@ def polled(check: Callable[[], None]) -> threading.Lock:
 
 
 def poll_run() -> None:
-    """Raises where the run of this thread is to end. To be called between steps of milliseconds."""
+    """Raise if the run of this thread is to end. Call it between steps of milliseconds."""
     checks = _runs.checks
     while checks:
         lock, check = checks[-1]
@@ -65,7 +65,10 @@ class _EndedError(Exception):
 
 
 class _Unraised:
-    """What the interpreter prints since it cannot raise it: without the ends of computations."""
+    """Hook for exceptions that the interpreter prints since it cannot raise them.
+
+    It does not print the interruptions of computations.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -74,7 +77,7 @@ class _Unraised:
 
     @contextlib.contextmanager
     def without_ends(self) -> Iterator[None]:
-        """Meanwhile ``sys.unraisablehook`` is not told of :class:`_InterruptedHere`."""
+        """Keep :class:`_InterruptedHere` from ``sys.unraisablehook`` meanwhile."""
         with self._lock:
             self._n_computations += 1
             if self._n_computations == 1:
@@ -84,7 +87,7 @@ class _Unraised:
         finally:
             with self._lock:
                 self._n_computations -= 1
-                # Where someone replaced it meanwhile, that one may call ours, and stays.
+                # A hook that replaced ours meanwhile may call ours, so it stays.
                 if self._n_computations == 0 and sys.unraisablehook is self._installed:
                     sys.unraisablehook = self._before
 
@@ -103,13 +106,13 @@ _unraised = _Unraised()
 
 
 class _PythonCall:
-    """One computation of this thread that another thread may end."""
+    """One computation of this thread that another thread may interrupt."""
 
     def __init__(self) -> None:
         self._thread_id = threading.get_ident()
         self._lock = threading.Lock()
         self._is_running = False
-        self._told_at_s: float | None = None
+        self._sent_at_s: float | None = None
 
     def run(self, compute: Callable[[], ResultT]) -> ResultT:
         try:
@@ -123,42 +126,43 @@ class _PythonCall:
             raise _EndedError("the run is to end") from None
 
     def stop(self) -> None:
-        """Raises in the computing thread at its next Python instruction.
+        """Raise in the computing thread at its next Python instruction.
 
-        Again after a while: where that instruction is in a finalizer or a callback of the garbage
+        Repeat after a while: if that instruction is in a finalizer or a callback of the garbage
         collector, the interpreter goes on (and prints the exception, but for :class:`_Unraised`).
         """
         with self._lock:
             now_s = time.monotonic()
-            is_due = self._told_at_s is None or now_s - self._told_at_s > _TELL_AGAIN_AFTER_S
+            is_due = self._sent_at_s is None or now_s - self._sent_at_s > _TELL_AGAIN_AFTER_S
             if self._is_running and is_due:
-                self._told_at_s = now_s
+                self._sent_at_s = now_s
                 _raise_in(self._thread_id, _InterruptedHere)
 
     def _end(self) -> None:
         with self._lock:
             self._is_running = False
-        if self._told_at_s is not None:
-            # What was sent arrives at the next jump at the latest, and must arrive nowhere else. It
-            # is not taken back: CPython 3.11 and 3.12 would count it as on its way for ever, look
-            # for it at each call, and a traced call would not return (ceval.c, async_exc).
+        if self._sent_at_s is not None:
+            # An exception that was sent arrives at the next jump at the latest, and must arrive
+            # nowhere else. It is not taken back: CPython 3.11 and 3.12 would count it as pending
+            # for ever, check for it at each call, and a traced call would not return (ceval.c,
+            # async_exc).
             for _ in range(2):
                 pass
 
 
 def _raise_in(thread_id: int, exception: type[BaseException]) -> None:
-    """Raises in another thread."""
+    """Raise an exception in another thread."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread_id), ctypes.py_object(exception)
     )
 
 
 def run_interruptibly(context: WatchedRun, compute: Callable[[], ResultT]) -> ResultT:
-    """Returns ``compute()``; where the run of ``context`` is to end meanwhile, raises why.
+    """Return ``compute()``; if the run of ``context`` is to end meanwhile, raise the reason.
 
     It ends at the next instruction of Python code; a single call into numpy is not interrupted.
-    What the process takes meanwhile counts as the run's. For code that changes nothing but values
-    of its own.
+    Memory that the process allocates meanwhile counts as the run's. Use it for code that only
+    changes values of its own.
     """
     if not context.is_watched:
         return compute()

@@ -20,11 +20,11 @@ from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 
 _INT64 = np.dtype(np.int64)
-#: Elements of the planes that are folded at a time: what stays in cache.
+#: Elements of the planes that are folded at a time and stay in cache.
 _BLOCK = 1 << 16
-#: What one position in a window takes, of those that are kept.
+#: Bytes of one position in a window that is kept in a list.
 _TAP_NBYTES = 500
-#: Arrays of a number for each window along an axis that counting their elements makes.
+#: Arrays of one number for each window along an axis that counting its elements makes.
 _COUNT_ARRAYS = 5
 _FEW_TAPS = 10_000
 
@@ -36,7 +36,7 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
 
 
 def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[int, ...]) -> None:
-    """LimitExceededError where the positions in a large window take more memory than there is."""
+    """Raise LimitExceededError if the positions in a large window exceed the memory limit."""
     if sum(windows.kernel) > _FEW_TAPS:
         count = sum(windows.most_taps(axis, size) for axis, size in enumerate(spatial))
         context.check_allocation(count * _TAP_NBYTES)
@@ -48,11 +48,11 @@ def fold_windows(
     """Return ``ufunc`` folded over the windows of ``x``, one spatial axis after the other.
 
     Args:
-        ufunc: a function of two numbers in whose order and grouping nothing lies.
-        neutral: the number that changes none, from which each window starts.
-        dtype: of the result, and of all that is computed.
+        ufunc: a commutative and associative function of two numbers.
+        neutral: its neutral number, from which each window starts.
+        dtype: type of the result and of all intermediates.
         x: (planes, *spatial, ...).
-        windows: over the spatial axes.
+        windows: windows over the spatial axes.
     """
     for axis, count in enumerate(windows.output, start=1):
         folded = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), neutral, dtype)
@@ -69,7 +69,7 @@ def planes_at_once(x: tuple[int, ...], windows: Windows) -> tuple[int, int]:
     """Return how many planes (*spatial, ...) :func:`fold_windows` takes at a time.
 
     Returns:
-        That number, and the most elements that each makes on the way.
+        That number, and the most elements of intermediates for each plane.
     """
     rank = len(windows.output)
     shapes = [(*windows.output[:axis], *x[axis:]) for axis in range(rank + 1)]
@@ -94,12 +94,12 @@ def _pooled(
     planes, results = x.reshape(-1, *x.shape[2:]), out.reshape(-1, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
     _check_positions(context, windows, x.shape[2:])
-    step, each = planes_at_once(x.shape[2:], windows)
-    context.check_allocation(each * step * dtype.itemsize)
+    step, plane_elements = planes_at_once(x.shape[2:], windows)
+    context.check_allocation(plane_elements * step * dtype.itemsize)
     for start in range(0, len(planes), step):
         context.check_cancelled()
-        place = slice(start, start + step)
-        results[place] = fold_windows(ufunc, neutral, dtype, planes[place], windows)
+        block = slice(start, start + step)
+        results[block] = fold_windows(ufunc, neutral, dtype, planes[block], windows)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -123,7 +123,7 @@ def max_pool(info: OpKernelInfo) -> Compute:
         if with_indices:
             indices = context.output(1, shape, _INT64)
             _check_positions(context, windows, x.shape[2:])
-            # The number of each element; of each window its best, whether it has one or a better.
+            # The number of each element; the best of each window, and two flags for it.
             context.check_allocation(
                 widened_nbytes(x, out)
                 + (x.size + element_count(x.shape[2:])) * _INT64.itemsize
@@ -141,9 +141,9 @@ def max_pool(info: OpKernelInfo) -> Compute:
 def _max_pool_with_indices(
     x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool
 ) -> None:
-    """The first of equal maxima counts.
+    """Write maxima and their indices; of equal maxima, the first one counts.
 
-    Indices run over the whole input, each plane in the asked-for order.
+    Indices count over the whole input, each plane in the requested order.
     """
     spatial = x.shape[2:]
     plane = element_count(spatial)
@@ -212,8 +212,8 @@ def lp_pool(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         windows = attributes.windows(_spatial(x))
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-        each = compute_dtype(x.dtype).itemsize
-        context.check_allocation(widened_nbytes(x) + (x.size + out.size) * each)
+        itemsize = compute_dtype(x.dtype).itemsize
+        context.check_allocation(widened_nbytes(x) + (x.size + out.size) * itemsize)
         powers = _powers(widened(x), p)
         sums = np.empty(out.shape, powers.dtype)
         _pooled(context, np.add, 0, powers, windows, sums)
@@ -230,7 +230,7 @@ def _powers(x: Tensor, p: int) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """(N, C, everything else): what a global pool reduces over its last axis."""
+    """Return (N, C, everything else), whose last axis a global pool reduces."""
     return widened(x).reshape(*x.shape[:2], element_count(_spatial(x)))
 
 
@@ -264,8 +264,8 @@ def global_lp_pool(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
-        each = compute_dtype(x.dtype).itemsize
-        context.check_allocation(widened_nbytes(x) + (x.size + 2 * out.size) * each)
+        itemsize = compute_dtype(x.dtype).itemsize
+        context.check_allocation(widened_nbytes(x) + (x.size + 2 * out.size) * itemsize)
         sums = _powers(_rows(x), p).sum(axis=2)
         np.copyto(
             out.reshape(out.shape[:2]), np.power(sums, sums.dtype.type(1 / p)), casting="unsafe"

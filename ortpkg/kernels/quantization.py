@@ -41,7 +41,7 @@ _LINEAR_VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 @kernel("QuantizeLinear", since=_LINEAR_VERSIONS)
 @kernel("QuantizeLinear", since=(1,), domain="com.microsoft")
 def quantize_linear(info: OpKernelInfo) -> Compute:
-    """Per tensor, per axis or blocked, to integers of 2 to 16 bits and to float8 and float4."""
+    """Quantization per tensor, per axis or in blocks, to 2 to 16 bit integers, float8 or float4."""
     axis = int(info.attribute("axis", 1))
     block_size = int(info.attribute("block_size", 0))
     saturate = bool(info.attribute("saturate", 1))
@@ -69,7 +69,7 @@ def quantize_linear(info: OpKernelInfo) -> Compute:
 @kernel("DequantizeLinear", since=_LINEAR_VERSIONS)
 @kernel("DequantizeLinear", since=(1,), domain="com.microsoft")
 def dequantize_linear(info: OpKernelInfo) -> Compute:
-    """The inverse of QuantizeLinear, to the scale's type unless ``output_dtype`` says otherwise."""
+    """Inverse of QuantizeLinear, in ``output_dtype`` if set, else in the scale's type."""
     axis = int(info.attribute("axis", 1))
     block_size = int(info.attribute("block_size", 0))
     declared = int(info.attribute("output_dtype", 0))
@@ -106,7 +106,7 @@ def dynamic_quantize_linear(_info: OpKernelInfo) -> Compute:
 
 
 def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale (float32) and zero point (uint8) that cover ``x`` and 0.
+    """Return scale (float32) and zero point (uint8) that cover ``x`` and 0.
 
     A tensor of zeros has the scale 1.
     """
@@ -130,19 +130,19 @@ def quantized_and_centred(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tenso
 
 
 def per_row(parameter: Tensor | None) -> Tensor | None:
-    """A left-hand zero point or scale (one, or one a row) shaped to broadcast to the matrix."""
+    """Return a left-hand zero point or scale (one, or one a row) that broadcasts to the matrix."""
     if parameter is None or parameter.size == 1:
         return None if parameter is None else parameter.reshape(())
     return parameter[:, None] if parameter.ndim == 1 else parameter
 
 
 def per_column(parameter: Tensor | None) -> Tensor | None:
-    """A right-hand one: one, or one per column."""
+    """Return a right-hand zero point or scale (one, or one per column) that broadcasts."""
     return parameter.reshape(()) if parameter is not None and parameter.size == 1 else parameter
 
 
 def check_parameters(shape: tuple[int, ...], *parameters: Tensor | None) -> None:
-    """ValueError where scales or zero points do not broadcast to a product of ``shape``."""
+    """Raise ValueError if scales or zero points do not broadcast to a product of ``shape``."""
     shapes = [parameter.shape for parameter in parameters if parameter is not None]
     if broadcast_shape(shape, *shapes) != shape:
         raise ValueError(
@@ -152,7 +152,7 @@ def check_parameters(shape: tuple[int, ...], *parameters: Tensor | None) -> None
 
 
 def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> IntegerMatrix | None:
-    """The right-hand side laid out at initialization, where it and its zero point are constant."""
+    """Lay the right-hand side out at initialization, if it and its zero point are constant."""
     b = info.constant_input(slot)
     if b is None:
         return None
@@ -167,7 +167,7 @@ def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> Inte
 
 
 def integer_product(a: Tensor, a_zero_point: Tensor | None, b: IntegerMatrix) -> Tensor:
-    """(a - its zero point) @ b, exact, in float32 or float64."""
+    """Return (a - its zero point) @ b, exact, in float32 or float64."""
     return exact_matmul(centred(a, per_row(a_zero_point)), largest_centred(a, a_zero_point), b)
 
 

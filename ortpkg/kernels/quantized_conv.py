@@ -1,9 +1,9 @@
 """ConvInteger and QLinearConv: convolutions of 8-bit integers by the float kernels.
 
 A float32 sum of integers is exact while no partial sum reaches 2**24. ConvInteger, whose result is
-the sum, takes float64 where that bound may not hold. QLinearConv rounds the sum to 8 bits after a
-multiplication in float32: beyond the bound its sums are off by parts in 2**24, as onnxruntime's
-product is, and it stays in float32.
+the sum, uses float64 if that bound may be exceeded. QLinearConv rounds the sum to 8 bits after a
+multiplication in float32: beyond the bound its sums have errors of parts in 2**24, as onnxruntime's
+product has, and it stays in float32.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 
 _FLOAT32_EXACT = 1 << 24
 _FLOAT32 = np.dtype(np.float32)
-#: Of a weight less its zero point, in float32, with its magnitude or as float64.
+#: Bytes of a weight minus its zero point in float32, with its magnitude or as float64.
 _WEIGHT_NBYTES = 12
 
 
 def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
-    """Weights (M, C/group, *kernel) less their zero points, as float32 integers."""
+    """Return weights (M, C/group, *kernel) minus their zero points, as float32 integers."""
     if w.ndim < 3 or group < 1 or w.shape[0] % group:
         raise ValueError(f"weights of shape {w.shape} do not make {group} groups of a convolution")
     if zero_point is not None:
@@ -39,7 +39,7 @@ def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights of one node; ``prepared`` where they and their zero point are constant."""
+    """Weights of one node; ``prepared`` if they and their zero point are constant."""
 
     group: int
     attributes: WindowAttributes
@@ -47,7 +47,7 @@ class _Weights:
 
     @classmethod
     def of(cls, info: OpKernelInfo, slot: int, zero_point_slot: int) -> _Weights:
-        """The node's weights, prepared once where they and their zero points are constant."""
+        """Return the node's weights, prepared once if they and their zero points are constant."""
         group, attributes = int(info.attribute("group", 1)), WindowAttributes.of(info)
         w, zero_point = info.constant_input(slot), info.constant_input(zero_point_slot)
         has_zero_point = len(info.node.inputs) > zero_point_slot and bool(
@@ -59,11 +59,15 @@ class _Weights:
         return cls(group, attributes, prepared)
 
     def values(self, w: Tensor, zero_point: Tensor | None) -> Tensor:
-        """Weights less their zero points as float32: the prepared ones, if there are any."""
+        """Return weights minus their zero points as float32: the prepared ones if possible."""
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
 
     def windows(self, x: Tensor, w: Tensor) -> Windows:
-        """ValueError where input, weights and attributes do not fit."""
+        """Return the windows of a run.
+
+        Raises:
+            ValueError: input, weights and attributes do not fit.
+        """
         if x.ndim != w.ndim or x.shape[1] != w.shape[1] * self.group:
             raise ValueError(
                 f"weights of shape {w.shape} in {self.group} groups do not fit x of shape {x.shape}"
@@ -77,7 +81,7 @@ class _Weights:
 def _check_scratch(
     context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]
 ) -> None:
-    """Ask for the memory of centred weights, padded images, windows, and sums in two types."""
+    """Check the memory of centred weights, padded images, windows, and sums in two types."""
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)
     context.check_allocation(
         _WEIGHT_NBYTES * w.size

@@ -1,8 +1,8 @@
 """Operators that draw random numbers.
 
-With a ``seed`` a node draws the same numbers on every run: kernels keep no state, so there is no
-stream to go on with. Without one the numbers are fresh on every run, or those of a stream where the
-process has a seed (``random_seed``). The numbers are numpy's (PCG64), not those of another runtime.
+With a ``seed`` a node draws the same numbers on every run, because kernels keep no state. Without
+one the numbers are fresh on every run, or come from a stream if the process has a seed
+(``random_seed``). The numbers are numpy's (PCG64), not those of another runtime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INT32 = int(ElementType.INT32)
 Draw = Callable[[np.random.Generator, tuple[int, ...], Any], Tensor]
 
 
-#: What a run draws from.
+#: Function that returns the generator of a run.
 Source = Callable[[], np.random.Generator]
 
 

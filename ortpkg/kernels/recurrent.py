@@ -1,9 +1,8 @@
 """RNN, GRU, LSTM, DynamicQuantizeLSTM: one product for all steps' inputs, then a small one a step.
 
-Arrays inside run over (steps, batch, features). A sequence that is shorter than the batch's longest
-keeps its state and puts out zeros once it has ended; in the reverse direction it starts where it
-ends. The last states of a sequence of no steps are zeros, whatever its initial states are, as
-onnxruntime has it.
+Arrays inside are (steps, batch, features). A sequence that is shorter than the batch's longest
+keeps its state and outputs zeros once it has ended; in the reverse direction it starts at its end.
+The last states of a sequence of no steps are zeros for any initial state, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _DIRECTIONS = {
 def _check_shapes(
     x: Tensor, w: Tensor, r: Tensor, b: Tensor | None, gates: int, directions: int
 ) -> int:
-    """The hidden size. ValueError where input and weights do not fit each other."""
+    """Return the hidden size. Raises ValueError if input and weights do not fit each other."""
     hidden: int = r.shape[-1]
     fits = (
         x.ndim == 3
@@ -135,7 +134,7 @@ def _directions(
     b: Tensor | None,
     p: Tensor | None,
 ) -> list[Direction]:
-    """The parameters of each direction, laid out for the products."""
+    """Return the parameters of each direction, laid out for the products."""
     directions = []
     for d, blocks in enumerate(activations):
         rows = w.shape[1]
@@ -160,9 +159,9 @@ def _prepared_steps(
     """Directions and steps, laid out once if all of the node's parameters are constant."""
     values: list[Tensor | None] = []
     for slot in (1, 2, 3, 7, *range(8, 12)) if cell.is_quantized else (1, 2, 3, 7):
-        given = slot < len(info.node.inputs) and bool(info.node.inputs[slot])
-        value = info.constant_input(slot) if given else None
-        if given and value is None:
+        is_given = slot < len(info.node.inputs) and bool(info.node.inputs[slot])
+        value = info.constant_input(slot) if is_given else None
+        if is_given and value is None:
             return None
         values.append(value)
     w, r = values[:2]
@@ -252,11 +251,12 @@ def _run_directions(
     reversals: Sequence[bool],
     out: Tensor,
 ) -> list[Tensor]:
-    """Runs all directions of ``x`` (steps, batch, features) into ``out``.
+    """Run all directions of ``x`` (steps, batch, features) into ``out``.
 
     ``out`` is (steps, directions, batch, hidden).
 
-    The last states, zeros where nothing runs.
+    Returns:
+        The last states, zeros if there are no steps.
     """
     lasts = [np.zeros(start.shape, x.dtype) for start in starts]
     if lengths is not None:  # steps after the longest sequence must not count in a scale

@@ -1,4 +1,4 @@
-"""The activations that RNN, GRU and LSTM nodes name, with the lists of their alphas and betas."""
+"""Activations that RNN, GRU and LSTM nodes name, with the lists of their alphas and betas."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _affine_block(alpha: float, beta: float) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A block function by its parameters.
+    """Block function by its parameters.
 
-    ``alpha`` and ``beta`` are their defaults, None where it has none.
+    ``alpha`` and ``beta`` are their defaults, None if it has no such parameter.
     """
 
     make: Callable[[float, float], Block]
@@ -43,7 +43,7 @@ class _Definition:
     beta: float | None = None
 
 
-#: By lower-case name. Defaults are those of the operators of the same name.
+#: Definitions by lower-case name. Defaults are those of the operators of the same name.
 _DEFINITIONS: Mapping[str, _Definition] = {
     "relu": _Definition(lambda _a, _b: relu_block),
     "tanh": _Definition(lambda _a, _b: tanh_block),
@@ -62,10 +62,12 @@ _DEFINITIONS: Mapping[str, _Definition] = {
 def recurrent_activations(
     info: OpKernelInfo, defaults: Sequence[str], directions: int
 ) -> list[list[Block]]:
-    """One list of block functions per direction, each as long as ``defaults``.
+    """Return one list of block functions per direction, each as long as ``defaults``.
 
-    Alphas and betas are consumed in order, by the functions that have such a parameter. ValueError
-    for an unknown name or a list of the wrong length.
+    Alphas and betas are consumed in order, by the functions that have such a parameter.
+
+    Raises:
+        ValueError: a name is unknown, or a list has the wrong length.
     """
     names = [str(name) for name in info.attribute("activations") or (*defaults,) * directions]
     if len(names) != len(defaults) * directions:

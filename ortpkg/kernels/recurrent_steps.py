@@ -1,4 +1,4 @@
-"""One direction of a recurrent layer, and a step of it: of RNN, GRU and LSTM."""
+"""One direction of a recurrent layer, and a step of it, for RNN, GRU and LSTM."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direction:
-    """One direction's parameters, widened: what a step needs besides its input.
+    """Parameters of one direction, widened: all that a step needs besides its input.
 
     Attributes:
         weights: (gates · hidden, input).
         recurrence: (hidden, gates · hidden), transposed for the product with the state.
         input_bias, recurrent_bias: (gates · hidden,).
         peepholes: (3 · hidden,) or None (LSTM).
-        activations: as the operator orders them.
-        clip: bound on what goes into an activation, or None.
+        activations: in the operator's order.
+        clip: bound on the inputs of activations, or None.
     """
 
     weights: Tensor
@@ -38,7 +38,7 @@ class Direction:
 
     @property
     def hidden(self) -> int:
-        """Elements of the state."""
+        """Number of elements of the state."""
         return int(self.recurrence.shape[0])
 
     def project(self, rows: Tensor, out: Tensor) -> None:
@@ -151,7 +151,7 @@ def run_steps(
     reverse: bool,
     out: Tensor,
 ) -> tuple[Tensor, ...]:
-    """Runs all steps; ``out`` (steps, batch, hidden) gets the outputs; returns the last states."""
+    """Run all steps and return the last states; ``out`` (steps, batch, hidden) gets the outputs."""
     steps = inputs.shape[0]
     if lengths is not None:
         return _run_steps_of_lengths(context, inputs, states, step, lengths, reverse, out)

@@ -26,12 +26,13 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How elements become one.
+    """Function that reduces elements to one.
 
     Attributes:
         apply: reduces ``x`` over ``axes`` into ``out``, whose dimensions are kept (of size 1).
-        copies, results: how many arrays like ``x``, and like the result, it makes meanwhile.
-        in_floats: whether it computes integers in float64.
+        copies, results: number of arrays like ``x``, and like the result, that it allocates
+            meanwhile.
+        in_floats: True if it computes integers in float64.
     """
 
     apply: Callable[[Tensor, tuple[int, ...], Tensor], None]
@@ -40,15 +41,19 @@ class Reduction:
     in_floats: bool = False
 
     def widened(self, x: Tensor) -> Tensor:
-        """``x`` in the type that it is computed in."""
+        """Return ``x`` in the type in which it is computed."""
         return x.astype(_FLOAT64) if self._is_cast(x) else widened(x)
 
     def nbytes(self, x: Tensor, count: int) -> int:
-        """What it takes to reduce ``x`` to ``count`` elements, beside both."""
-        own_nbytes = x.size * _FLOAT64.itemsize if self._is_cast(x) else widened_nbytes(x)
-        each = _INT64.itemsize if x.dtype.kind in "iu" else max(x.itemsize, 4)
-        results = self.results + (own_nbytes > 0)
-        return own_nbytes + self.copies * (own_nbytes or x.nbytes) + results * count * each
+        """Return the bytes for reducing ``x`` to ``count`` elements, besides both."""
+        wide_nbytes = x.size * _FLOAT64.itemsize if self._is_cast(x) else widened_nbytes(x)
+        result_itemsize = _INT64.itemsize if x.dtype.kind in "iu" else max(x.itemsize, 4)
+        results = self.results + (wide_nbytes > 0)
+        return (
+            wide_nbytes
+            + self.copies * (wide_nbytes or x.nbytes)
+            + results * count * result_itemsize
+        )
 
     def _is_cast(self, x: Tensor) -> bool:
         return self.in_floats and x.dtype.kind in "iu"
@@ -81,7 +86,7 @@ def _log_sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    """max + log(sum(exp(x - max))): no overflow.
+    """max + log(sum(exp(x - max))), which does not overflow.
 
     An infinite maximum is left out of the difference.
     """
@@ -98,9 +103,9 @@ def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    """The sum over the count; of integers truncated toward zero, as division is.
+    """Sum over the count; means of integers are truncated toward zero, as in division.
 
-    No elements give NaN, or 0.
+    The mean of no elements is NaN, or 0 for integers.
     """
     count = x.size // out.size if out.size else 0
     if x.dtype.kind == "f":
@@ -121,7 +126,10 @@ def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 def _extremum(
     ufunc: Any, floor: Callable[[np.dtype[Any]], Any]
 ) -> Callable[[Tensor, tuple[int, ...], Tensor], None]:
-    """The largest or smallest element; of none, the type's lowest or highest value (``floor``)."""
+    """Make a function for the largest or smallest element.
+
+    Of no elements, it is the type's lowest or highest value (``floor``).
+    """
 
     def reduce(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
         if x.size:
@@ -152,26 +160,31 @@ def _reduced(
     reduction: Reduction,
 ) -> Tensor:
     over = tuple(range(x.ndim)) if axes is None else normalized_axes(axes, x.ndim)
-    kept = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
+    kept_shape = tuple(1 if axis in over else size for axis, size in enumerate(x.shape))
     shape = (
-        kept if keepdims else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
+        kept_shape
+        if keepdims
+        else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
     )
     out = context.output(0, shape, x.dtype)
     context.check_allocation(reduction.nbytes(x, out.size))
     wide = reduction.widened(x)
     if x.ndim == 0:
-        wide, kept, over = wide.reshape(1), (1,), (0,)
+        wide, kept_shape, over = wide.reshape(1), (1,), (0,)
     if wide.dtype == out.dtype or wide.dtype == _FLOAT64:
-        reduction.apply(wide, over, out.reshape(kept))
+        reduction.apply(wide, over, out.reshape(kept_shape))
     else:
-        result = np.empty(kept, wide.dtype)
+        result = np.empty(kept_shape, wide.dtype)
         reduction.apply(wide, over, result)
-        np.copyto(out.reshape(kept), result, casting="unsafe")
+        np.copyto(out.reshape(kept_shape), result, casting="unsafe")
     return out
 
 
 def _reduce(reduction: Reduction) -> KernelFactory:
-    """A reduction in all versions: axes were an attribute before 18 (ReduceSum: 13)."""
+    """Make the factory of a reduction for all versions: axes were an attribute before 18.
+
+    For ReduceSum, they were until version 13.
+    """
 
     def factory(info: OpKernelInfo) -> Compute:
         keepdims = bool(info.attribute("keepdims", 1))

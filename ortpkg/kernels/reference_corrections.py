@@ -1,4 +1,4 @@
-"""Corrects operators that ``onnx.reference`` computes otherwise than the standard says.
+"""Correction of operators that ``onnx.reference`` computes otherwise than the standard says.
 
 TfIdfVectorizer: the reference takes weights by columns of the output, the standard by n-grams. So
 it counts each n-gram in a column of its own, and :func:`corrected_outputs` weighs the counts.
@@ -30,9 +30,11 @@ def correct_node(node: Node, proto: NodeProto) -> None:
             "ngram_indexes": range(count),
             "weights": (1.0,) * count,
         }
-        kept = [attribute for attribute in proto.attribute if attribute.name not in counting]
+        other_attributes = [
+            attribute for attribute in proto.attribute if attribute.name not in counting
+        ]
         del proto.attribute[:]
-        proto.attribute.extend(kept)
+        proto.attribute.extend(other_attributes)
         proto.attribute.extend(
             helper.make_attribute(name, value) for name, value in counting.items() if value
         )
@@ -69,13 +71,13 @@ def _weighted(node: Node, counts: Tensor) -> Tensor:
 
     Args:
         node: a TfIdfVectorizer.
-        counts: of each n-gram of its pool, (n-grams,) or (rows, n-grams).
+        counts: count of each n-gram of its pool, (n-grams,) or (rows, n-grams).
     """
     columns = np.array(node.attribute("ngram_indexes", ()), np.int64)
     mode = node.attribute("mode", "TF")
     weights = np.ones(len(columns), np.float32)
-    if mode != "TF" and (stated := node.attribute("weights", ())):
-        weights[: len(stated)] = stated[: len(columns)]
+    if mode != "TF" and (declared := node.attribute("weights", ())):
+        weights[: len(declared)] = declared[: len(columns)]
     by_row = counts.reshape(-1, len(columns))
     frequencies = np.zeros((len(by_row), int(columns.max()) + 1), np.float32)
     rows, ngrams = np.nonzero(by_row)

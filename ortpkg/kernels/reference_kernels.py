@@ -1,13 +1,12 @@
-"""The long tail: operators without a kernel of ours run on ``onnx.reference``.
+"""Kernels of the long tail: operators without a kernel of ours run on ``onnx.reference``.
 
-:func:`find_reference_kernel` is asked for a node that the registry has nothing for. Operators that
+:func:`find_reference_kernel` is called for a node that the registry has nothing for. Operators that
 ONNX defines only as a function (of its inputs' types, for some) are evaluated by their body.
 Domains: ai.onnx, ai.onnx.ml, ai.onnx.preview and ai.onnx.preview.training.
 
-What the reference implementation does not promise, this module sees to: its outputs never share
-memory with an input, strings are objects, element types are the inferred ones, an input cannot be
-written to, and attribute defaults are those of the node's own version (the reference takes the
-latest version's).
+The reference implementation leaves some promises to this module: outputs never share memory with an
+input, strings are objects, element types are the inferred ones, an input cannot be written to, and
+attribute defaults are those of the node's own version (the reference takes the latest version's).
 
 The reference runtime is imported only when a node needs it: it costs 60 ms.
 """
@@ -47,12 +46,12 @@ from ortpkg.kernels.reference_costs import COPIES, OUTPUT_ELEMENTS, USUAL_COPIES
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
-#: (domain, operator) whose evaluator loops over its attributes when it is made.
+#: (domain, operator) whose evaluator loops over its attributes while it is constructed.
 _MADE_IN_A_RUN = frozenset({("", "TfIdfVectorizer")})
-#: More than a CPU of today does in float64: a run that could end in time is not refused.
+#: Operations per second, more than a CPU does in float64: no run that could end in time is refused.
 _MOST_OPERATIONS_PER_S = 1e11
 _WIDEST_ITEM = 8
-#: What an older version means where the reference knows the newer attribute only.
+#: Meaning of an older version, where the reference knows the newer attribute only.
 _IMPLIED_ATTRIBUTES: dict[tuple[str, str, int], AttributeProto] = {
     ("", "RoiAlign", 10): onnx.helper.make_attribute(
         "coordinate_transformation_mode", "output_half_pixel"
@@ -65,13 +64,13 @@ _OLDEST_IR_WITH_EVERY_TYPE = 10
 def find_reference_kernel(
     node: Node, opset_imports: Mapping[str, int], types: Mapping[str, ElementType] | None = None
 ) -> KernelDef | None:
-    """The kernel definition that runs ``node`` on the reference implementation.
+    """Return the kernel definition that runs ``node`` on the reference implementation.
 
-    None where there is none, or the operator does not take the types: what it takes of a type that
-    nobody defined, nobody can say before it runs.
+    None if there is none, or the operator does not take the types. Types that no definition names
+    are not checked before the run.
 
     Args:
-        node: its ``since_version`` selects the operator's version; where that is 0, the imported
+        node: its ``since_version`` selects the operator's version; if that is 0, the imported
             version does.
         opset_imports: domain → version that the model imports.
         types: type-constraint name → element type, of those that are known.
@@ -80,7 +79,10 @@ def find_reference_kernel(
     if not has_reference_implementation(node.domain, node.op_type, version):
         return None
     allowed = _allowed_types(node.domain, node.op_type, version)
-    if any(found not in allowed.get(name, (found,)) for name, found in (types or {}).items()):
+    if any(
+        element_type not in allowed.get(name, (element_type,))
+        for name, element_type in (types or {}).items()
+    ):
         return None
     factory = functools.partial(_make_reference_kernel, version=version)
     return KernelDef(
@@ -94,7 +96,7 @@ def find_reference_kernel(
 
 @functools.lru_cache(maxsize=1024)
 def has_reference_implementation(domain: str, op_type: str, version: int) -> bool:
-    """Whether onnx.reference computes that version, itself or by the function's body."""
+    """Return True if onnx.reference computes that version, itself or by the function's body."""
     if domain not in REFERENCE_DOMAINS:
         return False
     schema = _schema(domain, op_type, version)
@@ -112,7 +114,7 @@ def has_reference_implementation(domain: str, op_type: str, version: int) -> boo
 
 @functools.lru_cache(maxsize=1024)
 def _allowed_types(domain: str, op_type: str, version: int) -> dict[str, frozenset[ElementType]]:
-    """Type-constraint name → the element types that tensors, or what holds them, may have."""
+    """Return type-constraint name → element types that tensors, or their containers, may have."""
     schema = _schema(domain, op_type, version)
     return {
         constraint.type_param_str: frozenset(
@@ -131,7 +133,7 @@ def _innermost(type_text: str) -> str:
 
 
 def _is_prepared_once(schema: onnx.defs.OpSchema) -> bool:
-    """Whether its evaluator is made with the session: it needs no input, and is made at once."""
+    """Return True if its evaluator is made with the session: it is quick, and needs no input."""
     is_slow = (schema.domain, schema.name) in _MADE_IN_A_RUN
     return not is_slow and _is_loadable(schema.domain, schema.name, schema.since_version)
 
@@ -141,14 +143,14 @@ def _schema(domain: str, op_type: str, version: int) -> onnx.defs.OpSchema | Non
 
 
 def _has_body_for_types(schema: onnx.defs.OpSchema) -> bool:
-    """Whether the operator is a function whose body depends on the types of its inputs."""
+    """Return True if the operator is a function whose body depends on the types of its inputs."""
     # The stubs of onnx leave out what its extension module has.
     return bool(getattr(schema, "has_context_dependent_function", False))
 
 
 @functools.lru_cache(maxsize=1024)
 def _is_loadable(domain: str, op_type: str, version: int) -> bool:
-    """Whether the reference has a class for the operator, or one body for all types."""
+    """Return True if the reference has a class for the operator, or one body for all types."""
     # Imported here for start-up time; see the module's docstring.
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeContextError
@@ -175,9 +177,9 @@ def _is_loadable(domain: str, op_type: str, version: int) -> bool:
 
 
 def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
-    """The compute function of one node.
+    """Make the compute function of one node.
 
-    Its evaluator is made once, here, where the operator allows it.
+    Its evaluator is made once, here, if the operator allows it.
     """
     node = info.node
     schema = _schema(node.domain, node.op_type, version)
@@ -203,20 +205,22 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         context.check_cancelled()
         if work_rule is not None:
             _check_work(context, node, work_rule(inputs))
-        fed = corrected_inputs(node, inputs)
+        corrected = corrected_inputs(node, inputs)
         feeds = {
-            name: _guarded(value) for name, value in zip(proto.input, fed, strict=False) if name
+            name: _guarded(value)
+            for name, value in zip(proto.input, corrected, strict=False)
+            if name
         }
 
         def evaluate() -> list[Any]:
-            evaluator = prepared or _evaluator(node, proto, version, fed)
+            evaluator = prepared or _evaluator(node, proto, version, corrected)
             return corrected_outputs(node, list(evaluator.run(wanted, feeds)))
 
-        # Its loops ask nobody whether the run is to end.
-        made = run_interruptibly(context, evaluate)
-        found = dict(zip(wanted, made, strict=True))
+        # Its loops do not check whether the run is to end.
+        outputs_of_run = run_interruptibly(context, evaluate)
+        results = dict(zip(wanted, outputs_of_run, strict=True))
         outputs = tuple(
-            _normalised(found[name], output_type, inputs) if name else None
+            _normalised(results[name], output_type, inputs) if name else None
             for name, output_type in zip(proto.output, output_types, strict=True)
         )
         return outputs[0] if len(outputs) == 1 else outputs
@@ -225,7 +229,7 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
 
 
 def _check_required(node: Node, schema: onnx.defs.OpSchema) -> None:
-    """InvalidGraphError where the node lacks an attribute that its operator requires."""
+    """Raise InvalidGraphError if the node lacks an attribute that its operator requires."""
     for name, attribute in schema.attributes.items():
         if attribute.required and name not in node.attributes:
             raise InvalidGraphError(
@@ -234,10 +238,9 @@ def _check_required(node: Node, schema: onnx.defs.OpSchema) -> None:
 
 
 def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
-    """The node for ONNX: values named by position (x0, ..., y0, ...), all defaults filled in.
+    """Return the node for ONNX, with values named by position (x0, ..., y0, ...) and all defaults.
 
-    Positional names keep a value that is used twice apart, and keep a model's own names out of
-    messages.
+    Positional names keep two uses of one value apart, and keep a model's own names out of messages.
     """
     proto = NodeProto(op_type=node.op_type, domain=node.domain)
     proto.input.extend(f"x{slot}" if name else "" for slot, name in enumerate(node.inputs))
@@ -292,11 +295,12 @@ def _tensor_proto(initializer: Any) -> onnx.TensorProto:
 def _evaluator(
     node: Node, proto: NodeProto, version: int, inputs: tuple[Value, ...] = ()
 ) -> ReferenceEvaluator:
-    """An evaluator for the one node.
+    """Return an evaluator for the one node.
 
     ``inputs`` give the types that a context-dependent function body is made from.
 
-    Raises InvalidGraphError where the reference refuses the node's attributes.
+    Raises:
+        InvalidGraphError: the reference refuses the node's attributes.
     """
     from onnx.reference import ReferenceEvaluator  # heavy
 
@@ -317,7 +321,7 @@ def _evaluator(
 
 
 def _check_work(context: OpKernelContext, node: Node, operations: float) -> None:
-    """LimitExceededError where so many operations take longer than the run has left."""
+    """Raise LimitExceededError if so many operations take longer than the run has left."""
     left_s: float | None = getattr(context, "time_left_s", None)  # contexts of trials have no clock
     if left_s is not None and operations > left_s * _MOST_OPERATIONS_PER_S:
         raise LimitExceededError(
@@ -336,7 +340,7 @@ def _static_nbytes(value_type: ValueType | None) -> int:
 
 
 def _guarded(value: Value) -> Value:
-    """The value as the reference may have it: nothing that it could write to is ours."""
+    """Return the value as the reference may have it: it cannot write to our arrays."""
     if isinstance(value, np.ndarray):
         view = value.view()
         view.flags.writeable = False
@@ -347,7 +351,7 @@ def _guarded(value: Value) -> Value:
 
 
 def _normalised(value: Value, value_type: ValueType | None, inputs: tuple[Value, ...]) -> Value:
-    """The reference's output for this engine: own, writable, of the inferred element type."""
+    """Return the reference's output for this engine: writable, owned, of the inferred type."""
     if isinstance(value, list):
         return [_normalised(element, None, inputs) for element in value]
     if not isinstance(value, np.ndarray | np.generic):

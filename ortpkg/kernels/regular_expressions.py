@@ -1,9 +1,9 @@
-"""Regular expressions whose time is linear in the text: the kernel of RegexFullMatch.
+r"""Regular expressions whose time is linear in the text, for the kernel of RegexFullMatch.
 
 A pattern comes from a model, so it is untrusted, and Python's own ``re`` can take exponential time
-on a short one and cannot be stopped. This is RE2's way (which ONNX names as the syntax): the
-pattern becomes an automaton, whose possible states move over the text together. Left out, each with
-a ValueError that says so: Unicode classes (``\\p``), ``\\Q``, ``\\C``, and what RE2 has not either
+on a short one and cannot be stopped. This works like RE2 (which ONNX names as the syntax): the
+pattern becomes an automaton, whose possible states move over the text together. Not supported, each
+with a ValueError that says so: Unicode classes (``\\p``), ``\\Q``, ``\\C``, and what RE2 lacks, too
 (back-references, look-around).
 """
 
@@ -19,9 +19,9 @@ from ortpkg.graph.load_control import poll_load
 _MOST_STATES = 10_000
 _MOST_REPEATS = 1000
 _MOST_DEPTH = 100
-#: Of a pattern; 10,000 classes of ten characters each have as many.
+#: Most characters of a pattern; 10,000 classes of ten characters each have as many.
 _MOST_CHARACTERS = 100_000
-#: Between two checks: characters of the text, times the states that look at them.
+#: Work between two checks: characters of the text, times the states that look at them.
 _CHECK_EVERY = 10_000
 _WORD = re.compile(r"\w", re.ASCII)
 _POSIX_CLASSES = {
@@ -86,7 +86,7 @@ class _State:
 
 
 class RegularExpression:
-    """A compiled pattern. ValueError where it is malformed, unsupported or too large."""
+    """Compiled pattern. Raises ValueError if it is malformed, unsupported or too large."""
 
     def __init__(self, pattern: str) -> None:
         node = _Parser(pattern).parse()
@@ -96,7 +96,7 @@ class RegularExpression:
         self._start = self._build(node, self._accepting)
 
     def matches_fully(self, text: str, check: Callable[[], None]) -> bool:
-        """Whether the whole of ``text`` matches.
+        """Return True if the whole of ``text`` matches.
 
         ``check`` is called now and then, and may raise to end it.
         """
@@ -118,27 +118,30 @@ class RegularExpression:
         return self._accepting in current
 
     def _closure(self, states: Iterable[int], before: str, after: str) -> list[int]:
-        """The states reached without a character between ``before`` and ``after`` ("": an end)."""
+        """Return the states reached without a character between ``before`` and ``after``.
+
+        Either is "" at an end of the text.
+        """
         pending = list(states)
-        seen: dict[int, None] = {}
+        reached: dict[int, None] = {}
         while pending:
             index = pending.pop()
-            if index in seen:
+            if index in reached:
                 continue
-            seen[index] = None
+            reached[index] = None
             state = self._states[index]
             if state.test is None and (
                 not state.assertion or _holds(state.assertion, before, after)
             ):
                 pending += state.following
-        return list(seen)
+        return list(reached)
 
     def _add(self, state: _State) -> int:
         self._states.append(state)
         return len(self._states) - 1
 
     def _build(self, node: _Node, after: int) -> int:
-        """Adds the states of ``node``, which go on to ``after``; the state at which they begin."""
+        """Add the states of ``node``, which go on to ``after``; return the first of them."""
         self._built += 1
         if self._built > _MOST_STATES:  # counted apart from states: repeats of nothing add none
             raise _too_many_states()
@@ -192,7 +195,7 @@ def _holds(assertion: str, before: str, after: str) -> bool:
 
 
 class _Parser:
-    """Recursive descent over RE2's syntax."""
+    """Recursive-descent parser of RE2's syntax."""
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MOST_CHARACTERS:
@@ -247,17 +250,17 @@ class _Parser:
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         counts: tuple[int, int | None] | None = None
-        found = re.compile(r"\{(\d{1,9})(,?)(\d{0,9})\}").match(self._pattern, self._at)
-        if found is not None:
+        match = re.compile(r"\{(\d{1,9})(,?)(\d{0,9})\}").match(self._pattern, self._at)
+        if match is not None:
             least, most = (
-                int(found[1]),
-                int(found[3]) if found[3] else None if found[2] else int(found[1]),
+                int(match[1]),
+                int(match[3]) if match[3] else None if match[2] else int(match[1]),
             )
             if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
                 raise self._error(
-                    f"repeats {quoted(found[0])}: at most {_MOST_REPEATS} times, least first"
+                    f"repeats {quoted(match[0])}: at most {_MOST_REPEATS} times, least first"
                 )
-            self._at, counts = found.end(), (least, most)
+            self._at, counts = match.end(), (least, most)
         elif self._next() in ("*", "+", "?") and self._next():
             counts = {"*": (0, None), "+": (1, None), "?": (0, 1)}[self._next()]
             self._at += 1
@@ -287,7 +290,7 @@ class _Parser:
         return self._character("." if character == "." else re.escape(character))
 
     def _character(self, expression: str) -> _Node:
-        """A test for one character, by a pattern of Python's for one character."""
+        """Return a test for one character, by one of Python's patterns."""
         flags = (re.IGNORECASE if "i" in self._flags else 0) | (
             re.DOTALL if "s" in self._flags else 0
         )
@@ -325,19 +328,19 @@ class _Parser:
         return node
 
     def _escape(self) -> _Node:
-        found = re.compile(
+        match = re.compile(
             r"\\(?:x[0-9a-fA-F]{2}|x\{[0-9a-fA-F]{1,6}\}|0[0-7]{0,2}|[^\d\w]|[AzbBdDsSwWaftnrv])"
         ).match(self._pattern, self._at)
-        if found is None:
+        if match is None:
             raise self._error(
                 f"uses {quoted(self._pattern[self._at : self._at + 2])}, which is not supported"
             )
-        self._at, text = found.end(), found[0][1:]
+        self._at, text = match.end(), match[0][1:]
         if text in _ASSERTIONS:
             return _Assertion(_ASSERTIONS[text])
         if text.startswith("x{"):
             return self._character(self._code_point(text[2:-1]))
-        return self._character(found[0])
+        return self._character(match[0])
 
     def _code_point(self, digits: str) -> str:
         if int(digits, 16) > 0x10FFFF:

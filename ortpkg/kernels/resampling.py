@@ -1,7 +1,7 @@
-"""How Resize and Upsample sample an axis: each output is a weighted sum of a few inputs.
+"""Sampling of an axis by Resize and Upsample: each output is a weighted sum of a few inputs.
 
 Source: the Resize operator (coordinate transformations, kernels, nearest modes, aspect-ratio
-    policies).
+policies).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 
 _MODES = ("nearest", "linear", "cubic")
-#: Of an output, between two looks at the clock; 2^24 texts take a tenth of a second.
+#: Elements of an output between two checks of limits; 2^24 texts take a tenth of a second.
 _MOST_ELEMENTS_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisPlan:
-    """How an axis changes: ``size`` to ``output`` by ``scale``, over the region [start, end]."""
+    """Change of an axis from ``size`` to ``output`` by ``scale``, over the region [start, end]."""
 
     axis: int
     size: int
@@ -47,13 +47,13 @@ class AxisPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do on this axis."""
+        """True if there is anything to do on this axis."""
         return self.output != self.size or self.scale != 1 or (self.start, self.end) != (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampler:
-    """The node's attributes, and from them positions and weights."""
+    """Attributes of the node, from which it computes positions and weights."""
 
     mode: str
     coordinates: str
@@ -65,9 +65,9 @@ class Sampler:
 
     @classmethod
     def of(cls, node: Node, attribute: Callable[[str, Any], Any]) -> Sampler:
-        """The node's way to sample; ValueError for an unknown mode.
+        """Read a node's attributes. Raises ValueError for an unknown mode.
 
-        ``attribute``: a value of the node's, or the default that it is given.
+        ``attribute`` returns a value of the node's, or the default that it is given.
         """
         mode = str(attribute("mode", "nearest"))
         mode = "linear" if mode == "bilinear" else mode
@@ -93,7 +93,7 @@ class Sampler:
         )
 
     def origins(self, plan: AxisPlan) -> Tensor:
-        """Where each output position lies on the input axis (float64)."""
+        """Return the position of each output element on the input axis (float64)."""
         positions = np.arange(plan.output, dtype=np.float64)
         length = plan.length
         if self.coordinates == "align_corners":
@@ -114,7 +114,7 @@ class Sampler:
         return half_pixel
 
     def nearest_positions(self, origins: Tensor, size: int) -> Tensor:
-        """The element nearest to each origin, inside an axis of ``size``."""
+        """Return the index nearest to each origin, inside an axis of ``size``."""
         if self.nearest == "floor":
             positions = np.floor(origins)
         elif self.nearest == "ceil":
@@ -128,7 +128,7 @@ class Sampler:
         return np.clip(positions, 0, size - 1).astype(np.intp)
 
     def taps(self, origins: Tensor, size: int, scale: float) -> tuple[Tensor, Tensor]:
-        """(positions, weights), each (output, taps): origins' neighbours, clamped to the axis."""
+        """Return (positions, weights), each (output, taps): neighbours, clamped to the axis."""
         stretch = min(scale, 1.0) if self.antialias else 1.0
         reach = 1 if self.mode == "linear" else 2
         first = math.floor(-reach / stretch) + 1
@@ -144,15 +144,15 @@ class Sampler:
         return np.clip(positions, 0, size - 1).astype(np.intp), weights
 
     def taps_nbytes(self, plan: AxisPlan) -> int:
-        """What the positions and weights of one axis take, at most."""
+        """Return the most bytes of the positions and weights of one axis."""
         reach = 4 / min(plan.scale, 1.0) if self.antialias else 4
         arrays = 10 if self.mode == "cubic" else 6
         return math.ceil(min(reach, 1e15) + 2) * plan.output * arrays * 8
 
     def result_nbytes(self, x: Tensor, plan: AxisPlan) -> int:
-        """What :meth:`resample` takes for its result; sums also for a tap and its product."""
-        each = x.nbytes // max(plan.size, 1) * plan.output
-        return each if self.mode == "nearest" else 3 * each
+        """Return the bytes of :meth:`resample`'s result; sums also need a tap and its product."""
+        result_nbytes = x.nbytes // max(plan.size, 1) * plan.output
+        return result_nbytes if self.mode == "nearest" else 3 * result_nbytes
 
     def _cubic(self, distance: Tensor) -> Tensor:
         """Keys' cubic convolution kernel with parameter ``cubic_a``."""
@@ -162,7 +162,7 @@ class Sampler:
         return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
     def resample(self, x: Tensor, plan: AxisPlan) -> Tensor:
-        """``x`` with one axis resampled; of integers only the nearest mode keeps the type."""
+        """Resample one axis of ``x``; for integers only the nearest mode keeps the type."""
         origins = self.origins(plan)
         if self.mode == "nearest":
             result = _taken(x, self.nearest_positions(origins, plan.size), plan.axis)
@@ -183,9 +183,9 @@ class Sampler:
 
 
 def _taken(x: Tensor, positions: Tensor, axis: int) -> Tensor:
-    """``x`` at these positions of one axis. Asks between blocks whether the run is to end."""
-    each = max(x.size // max(x.shape[axis], 1), 1)
-    at_once = max(_MOST_ELEMENTS_AT_ONCE // each, 1)
+    """Return ``x`` at positions of one axis; between blocks, check if the run is to end."""
+    slice_elements = max(x.size // max(x.shape[axis], 1), 1)
+    at_once = max(_MOST_ELEMENTS_AT_ONCE // slice_elements, 1)
     if len(positions) <= at_once:
         return np.take(x, positions, axis=axis)
     before = (slice(None),) * axis
@@ -225,7 +225,11 @@ def scaled_size(size: int, scale: float) -> int:
 def plans_from_scales(
     shape: Sequence[int], scales: Sequence[float], axes: Sequence[int], roi: Sequence[float]
 ) -> list[AxisPlan]:
-    """What becomes of each axis where those of ``axes`` are scaled; ValueError where it cannot."""
+    """Return the plan of each axis if ``axes`` are scaled.
+
+    Raises:
+        ValueError: scales or sizes are not possible.
+    """
     if len(scales) != len(axes) or any(not 0 < scale < math.inf for scale in scales):
         raise ValueError(
             f"scales {list(scales)} are not one positive number for each of the axes {list(axes)}"
@@ -250,7 +254,11 @@ def plans_from_sizes(
     roi: Sequence[float],
     policy: str,
 ) -> list[AxisPlan]:
-    """What becomes of each axis where those of ``axes`` get sizes, by the aspect-ratio policy."""
+    """Return the plan of each axis if ``axes`` get sizes, by the aspect-ratio policy.
+
+    Raises:
+        ValueError: the sizes do not fit the axes, or the policy is unknown.
+    """
     if len(sizes) != len(axes) or any(size < 0 for size in sizes):
         raise ValueError(f"sizes {list(sizes)} are not one for each of the axes {list(axes)}")
     by_axis = dict(zip(axes, sizes, strict=True))
@@ -281,7 +289,10 @@ def plans_from_sizes(
 
 
 def _regions(axes: Sequence[int], roi: Sequence[float]) -> dict[int, tuple[float, float]]:
-    """Axis → (start, end) in normalized coordinates; ONNX lists all starts, then all ends."""
+    """Return axis → (start, end) in normalized coordinates.
+
+    ONNX lists all starts, then all ends.
+    """
     if not roi:
         return {}
     if len(roi) != 2 * len(axes):

@@ -1,4 +1,4 @@
-"""Resize and Upsample, axis by axis, as :mod:`.resampling` has it."""
+"""Resize and Upsample, axis by axis, with :mod:`.resampling`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.resampling import AxisPlan, Sampler, plans_from_scales, plans_from_sizes
 
-#: The operators take every type, and say nothing of weighted sums of texts or truth values.
+#: Types without weighted sums: the operators take every type, and do not define sums of these.
 _TYPES = NUMBERS | COMPLEX | BOOLEAN | {ElementType.STRING}
-#: Weighted sums of these are of the same type.
+#: Types whose weighted sums have the same type.
 _SUMMED = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 

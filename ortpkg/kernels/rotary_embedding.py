@@ -1,4 +1,4 @@
-"""RotaryEmbedding: pairs of features turned by their position's angle (ai.onnx, com.microsoft)."""
+"""RotaryEmbedding: pairs of features rotated by their position's angle (ai.onnx, com.microsoft)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ def rotate(
     interleaved: bool,
     out: Tensor,
 ) -> None:
-    """Turns the first 2 · n features of ``x`` (..., length, heads, size).
+    """Rotate the first 2 · n features of ``x`` (..., length, heads, size).
 
-    N is the caches' last dimension.
+    n is the caches' last dimension.
 
     Args:
         x, out: same shape and dtype, not overlapping.
         cosines, sines: (batch or 1, length, n).
-        interleaved: pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i + n.
+        interleaved: True if pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i +
+            n.
     """
     n = cosines.shape[-1]
     if 2 * n > x.shape[-1]:
@@ -47,14 +48,17 @@ def rotate(
 
 
 def _cache_rows(context: OpKernelContext, cache: Tensor, positions: Tensor | None) -> Tensor:
-    """(batch or 1, length, n): the cache's rows at ``positions``, or its own row per token."""
+    """Return the cache's rows at ``positions``, or its own row per token.
+
+    The shape is (batch or 1, length, n).
+    """
     if positions is None:
         return widened(cache if cache.ndim == 3 else cache[None])
     return widened(cache[wrapped_indices(positions, cache.shape[0], context.check_allocation)])
 
 
 def _rows_nbytes(cache: Tensor, positions: Tensor | None) -> int:
-    """What :func:`_cache_rows` takes."""
+    """Return the bytes that :func:`_cache_rows` allocates."""
     if positions is None:
         return widened_nbytes(cache)
     count = positions.size * int(cache.shape[-1])
@@ -102,7 +106,7 @@ def _compute(info: OpKernelInfo) -> Compute:
 
 
 def _by_token(x: Tensor, heads: int, cosines: Tensor) -> Tensor:
-    """A view (batch, length, heads, size) of either layout: heads second, or joined to the last."""
+    """Return a view (batch, length, heads, size) of a layout with heads second, or in the last."""
     if x.ndim == 4:
         return x.transpose(0, 2, 1, 3)
     size = x.shape[-1] // heads if heads else 2 * cosines.shape[-1]
@@ -118,7 +122,7 @@ def rotary_embedding(info: OpKernelInfo) -> Compute:
 
 @kernel("RotaryEmbedding", since=(1,), domain=MS, types={"T": FLOATS})
 def microsoft_rotary_embedding(info: OpKernelInfo) -> Compute:
-    """The same; the second input has positions: one per token, or one for the batch."""
+    """Rotation whose second input has positions: one per token, or one for the batch."""
     compute_by_position = _compute(info)
 
     def compute(

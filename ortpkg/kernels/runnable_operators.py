@@ -1,4 +1,4 @@
-"""Which operators the embedded engine runs: our kernels, registered ones, the reference."""
+"""Operators that the embedded engine runs: our kernels, registered ones, the reference."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ortpkg.kernels.reference_kernels import has_reference_implementation
 
 
 def has_kernel(domain: str, op_type: str) -> bool:
-    """Whether the CPU provider has a kernel, also a registered one, for any version.
+    """Return True if the CPU provider has a kernel, also a registered one, for any version.
 
-    "" and "ai.onnx" are the same domain. Types and versions are the matter of a session.
+    "" and "ai.onnx" are the same domain. A session checks types and versions.
     """
     name = "" if domain == "ai.onnx" else domain
-    return _has_own_kernel(name, op_type) or has_custom_op(name, op_type)
+    return _has_builtin_kernel(name, op_type) or has_custom_op(name, op_type)
 
 
 @cache
-def _has_own_kernel(domain: str, op_type: str) -> bool:
+def _has_builtin_kernel(domain: str, op_type: str) -> bool:
     if any(
-        (each.domain, each.op_type) == (domain, op_type)
-        for each in cpu_kernel_registry().definitions()
+        (definition.domain, definition.op_type) == (domain, op_type)
+        for definition in cpu_kernel_registry().definitions()
     ):
         return True
     versions = {

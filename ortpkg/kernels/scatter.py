@@ -44,16 +44,16 @@ def _scatter(
     out: Tensor,
     ufunc: Callable[..., Any] | None,
 ) -> Tensor:
-    """``data`` with ``updates`` at ``index``: put there, or combined one after the other.
+    """Return ``data`` in ``out`` with ``updates`` at ``index``: assigned, or combined one by one.
 
-    ``out`` gets it; it was taken before ``index``, which therefore was asked for beside it.
+    ``out`` was allocated before ``index``, whose memory therefore was checked in addition to it.
     """
     if ufunc is None or not updates.size:
         np.copyto(out, data)
         if updates.size:
             out[index] = updates
         return out
-    index_nbytes = sum(places.nbytes for places in index)
+    index_nbytes = sum(indices.nbytes for indices in index)
     combined_nbytes = data.size * compute_dtype(data.dtype).itemsize
     context.check_allocation(index_nbytes + combined_nbytes + widened_nbytes(updates))
     combined = data.astype(compute_dtype(data.dtype))
@@ -102,9 +102,9 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
 
 @kernel("TensorScatter", since=(24,), in_place=((0, 0),))
 def tensor_scatter(info: OpKernelInfo) -> Compute:
-    """Writes ``update`` into a cache, per sample from its write index on.
+    """Cache with ``update``, per sample from its write index on.
 
-    A circular cache goes on at its beginning; in another one, the update has to fit.
+    A circular cache continues at its beginning; in others, the update has to fit.
     """
     axis, circular = info.attribute("axis", -2), info.attribute("mode", "linear") == "circular"
 

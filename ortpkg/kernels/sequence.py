@@ -18,14 +18,18 @@ from ortpkg.kernels.ownership import copied
 
 Sequence = list[Value]
 
-#: What an array of its own takes beside its elements, and after how many of them a run is asked
-#: whether it is to end.
+#: Bytes of a separate array besides its elements, and number of arrays between two checks of a
+#: run's limits.
 _PART_NBYTES = 128
 _PARTS_AT_ONCE = 1024
 
 
 def _position(index: Tensor, length: int, *, most: int) -> int:
-    """An index into a sequence counted from the front. ValueError outside [-length, most]."""
+    """Return an index into a sequence counted from the front.
+
+    Raises:
+        ValueError: it is outside [-length, most].
+    """
     if index.size != 1:
         raise ValueError(
             f"a position in a sequence is one number, but this one has shape {index.shape}"
@@ -38,8 +42,8 @@ def _position(index: Tensor, length: int, *, most: int) -> int:
     return position + length if position < 0 else position
 
 
-def _own(context: OpKernelContext, value: Value) -> Value:
-    """A copy of a value, for which the run is asked before it is made."""
+def _checked_copy(context: OpKernelContext, value: Value) -> Value:
+    """Return a copy of a value, after a check of its memory."""
     context.check_allocation(value.nbytes if isinstance(value, np.ndarray) else 0)
     return copied(value)
 
@@ -74,7 +78,7 @@ def sequence_insert(_info: OpKernelInfo) -> Compute:
             if position is None
             else _position(position, len(sequence), most=len(sequence))
         )
-        return [*sequence[:at], _own(context, element), *sequence[at:]]
+        return [*sequence[:at], _checked_copy(context, element), *sequence[at:]]
 
     return compute
 
@@ -95,7 +99,7 @@ def sequence_erase(_info: OpKernelInfo) -> Compute:
 def sequence_at(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, sequence: Sequence, position: Tensor) -> Value:
         at = _position(position, len(sequence), most=len(sequence) - 1)
-        return _own(context, sequence[at])
+        return _checked_copy(context, sequence[at])
 
     return compute
 
@@ -110,7 +114,7 @@ def sequence_length(_info: OpKernelInfo) -> Compute:
 
 @kernel("SplitToSequence", since=(11, 24), uses_output_buffer=False)
 def split_to_sequence(info: OpKernelInfo) -> Compute:
-    """Splits into equal parts (scalar ``split``), parts of given lengths, or single slices."""
+    """Sequence of equal parts (scalar ``split``), parts of given lengths, or single slices."""
     axis_attribute = int(info.attribute("axis", 0))
     keeps_axis = bool(info.attribute("keepdims", 1))
 
@@ -135,7 +139,7 @@ def split_to_sequence(info: OpKernelInfo) -> Compute:
 
 
 def _part_count(split: Tensor | None, size: int) -> int:
-    """At most; before anything is made of them."""
+    """Return the largest possible number of parts, before any of them is made."""
     if split is None:
         return size
     return -(-size // max(int(split), 1)) if split.ndim == 0 else split.size
@@ -177,9 +181,9 @@ def concat_from_sequence(info: OpKernelInfo) -> Compute:
 
 @kernel("SequenceMap", since=(17,), uses_output_buffer=False)
 def sequence_map(info: OpKernelInfo) -> Compute:
-    """Runs the body for each element.
+    """Sequence of the body's results for each element.
 
-    Further inputs are sequences of the same length, or tensors given each time.
+    Further inputs are sequences of the same length, or tensors that each iteration gets.
     """
     output_count = len(info.node.outputs)
 
@@ -214,7 +218,7 @@ def sequence_map(info: OpKernelInfo) -> Compute:
 @kernel("Optional", since=(15, 28), uses_output_buffer=False)
 def optional(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, value: Value = None) -> Value:
-        return _own(context, value)
+        return _checked_copy(context, value)
 
     return compute
 
@@ -224,7 +228,7 @@ def optional_get_element(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, value: Value) -> Value:
         if value is None:
             raise ValueError("the optional has no element to get")
-        return _own(context, value)
+        return _checked_copy(context, value)
 
     return compute
 

@@ -16,13 +16,13 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 
 
 def _scalar(x: Tensor, name: str) -> int:
-    """A one-element integer tensor's value."""
+    """Return the value of a one-element integer tensor."""
     if x.size != 1:
         raise ValueError(f"{name} is one number, but this one has shape {x.shape}")
     return int(x.reshape(()))
 
 
-#: Arrays of a number for each sample that a window's steps hold at once.
+#: Arrays with one number for each sample that the steps of a window hold at once.
 _WINDOW_ARRAYS = 5
 
 
@@ -30,7 +30,7 @@ _WINDOW_ARRAYS = 5
 
 
 def _window(info: OpKernelInfo, function: Callable[[Tensor], Tensor]) -> Compute:
-    """A window of ``size`` samples of ``function``, whose argument runs from 0 to 2π."""
+    """Make a window of ``size`` samples of ``function``, whose argument runs from 0 to 2π."""
     periodic = bool(info.attribute("periodic", 1))
     dtype = numpy_dtype(ElementType(info.attribute("output_datatype", int(ElementType.FLOAT))))
 
@@ -99,7 +99,7 @@ def mel_weight_matrix(info: OpKernelInfo) -> Compute:
 
 
 def _mel_edges(count: int, length: int, rate: int, low: float, high: float) -> Tensor:
-    """The bins where filters begin, peak and end: filter i has edges i, i + 1, i + 2."""
+    """Return the bins where filters begin, peak and end: filter i has edges i, i + 1, i + 2."""
     lowest, highest = (2595 * np.log10(1 + hertz / 700) for hertz in (low, high))
     mel = np.arange(count + 2) * ((highest - lowest) / (count + 2)) + lowest
     hertz = 700 * (np.power(10, mel / 2595) - 1)
@@ -141,12 +141,10 @@ def dft(info: OpKernelInfo) -> Compute:
 
 
 def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None, int], Tensor]:
-    """The transform of (..., 1) real or (..., 2) complex samples along an axis.
+    """Make the transform of (..., 1) real or (..., 2) complex samples along an axis.
 
-    The result is complex likewise.
-
-    ``onesided`` keeps the first half of a forward transform of real samples; an inverse one then
-    gives real samples.
+    The result is complex in the same layout. ``onesided`` keeps the first half of a forward
+    transform of real samples; an inverse one then gives real samples.
     """
     inverse, onesided = bool(info.attribute("inverse", 0)), bool(info.attribute("onesided", 0))
 
@@ -185,10 +183,10 @@ def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None
 
 
 def _whole_spectrum(half: Tensor, size: int) -> Tensor:
-    """The spectra of ``size`` real samples, of which the first half is given; zeros if less is."""
+    """Return the spectra of ``size`` real samples from the first half; missing bins are zeros."""
     whole = np.zeros((len(half), size), np.result_type(half.dtype, np.complex64))
-    kept = min(half.shape[1], size // 2 + 1)
-    whole[:, :kept] = half[:, :kept]
+    bins = min(half.shape[1], size // 2 + 1)
+    whole[:, :bins] = half[:, :bins]
     whole[:, 0] = whole[:, 0].real
     if size % 2 == 0:
         whole[:, size // 2] = whole[:, size // 2].real
@@ -229,16 +227,16 @@ def stft(info: OpKernelInfo) -> Compute:
         if x.ndim == 2:
             x = x[..., None]
         samples, stride = x.shape[1], _scalar(step, "frame_step")
-        given = samples if window is None else window.shape[0]
-        size = given if length is None else _scalar(length, "frame_length")
+        window_size = samples if window is None else window.shape[0]
+        size = window_size if length is None else _scalar(length, "frame_length")
         if (
             stride < 1
             or not 1 <= size <= samples
             or (window is not None and window.shape != (size,))
         ):
             raise ValueError(
-                f"frames of {size} samples every {stride}, with a window of {given}, do not fit"
-                f" {samples} samples"
+                f"frames of {size} samples every {stride}, with a window of {window_size},"
+                f" do not fit {samples} samples"
             )
         count = x.shape[0] * ((samples - size) // stride + 1) * size
         number = np.result_type(x.dtype, np.complex64).itemsize

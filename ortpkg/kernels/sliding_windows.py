@@ -1,4 +1,4 @@
-"""Where sliding windows lie: kernel shape, strides, dilations, padding, output size.
+"""Geometry of sliding windows: kernel shape, strides, dilations, padding, output size.
 
 Source: the Conv, ConvTranspose and *Pool operators. Lists run over the spatial axes.
 """
@@ -20,8 +20,8 @@ class Windows:
     """Windows over one input shape.
 
     Attributes:
-        kernel, strides, dilations: per spatial axis.
-        before, after: padding; where the last window reaches beyond ``after`` (ceil mode), it sees
+        kernel, strides, dilations: one number per spatial axis.
+        before, after: padding; if the last window reaches beyond ``after`` (ceil mode), it sees
             nothing there.
         output: number of windows.
     """
@@ -34,19 +34,19 @@ class Windows:
     output: tuple[int, ...]
 
     def most_taps(self, axis: int, size: int) -> int:
-        """So many :meth:`taps` there are at most."""
+        """Return the largest possible number of :meth:`taps`."""
         of_each_window = size // self.dilations[axis] + 1
         return min(len(self._reaching(axis, size)), self.output[axis] * of_each_window)
 
     def _reaching(self, axis: int, size: int) -> range:
-        """The positions in the window that can reach the input: of one far larger, few."""
+        """Return the positions in the window that can reach the input; few if it is much larger."""
         first, dilation = self.before[axis], self.dilations[axis]
         last_start = (self.output[axis] - 1) * self.strides[axis] - first
         lowest = max(-(last_start // dilation), 0)
         return range(lowest, min((size - 1 + first) // dilation + 1, self.kernel[axis]))
 
     def taps(self, axis: int, size: int) -> Iterator[tuple[slice, slice]]:
-        """For each place in the window on an axis, (outputs, inputs) it joins, padding apart."""
+        """Yield the (outputs, inputs) that each position of a window joins, without padding."""
         stride, first = self.strides[axis], self.before[axis]
         for tap in self._reaching(axis, size):
             if not tap % _POLLED_TAPS:
@@ -61,9 +61,9 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAttributes:
-    """A node's window attributes, before the input's shape is known.
+    """Window attributes of a node, before the input's shape is known.
 
-    Empty where they are left out.
+    They are empty if left out.
     """
 
     kernel: tuple[int, ...]
@@ -75,7 +75,7 @@ class WindowAttributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> WindowAttributes:
-        """Return those of a node; :mod:`ortpkg.graph.attribute_checks` has looked at each alone."""
+        """Read a node's attributes; :mod:`ortpkg.graph.attribute_checks` has checked each alone."""
         return cls(
             kernel=tuple(info.attribute("kernel_shape", ())),
             strides=tuple(info.attribute("strides", ())),
@@ -88,9 +88,10 @@ class WindowAttributes:
     def lists(
         self, rank: int, kernel: Sequence[int]
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Kernel, strides and dilations for ``rank`` spatial axes.
+        """Return kernel, strides and dilations for ``rank`` spatial axes.
 
-        ValueError where a list's length or value is off.
+        Raises:
+            ValueError: a list has a wrong length or value.
         """
         kernel = self.kernel or tuple(kernel)
         strides, dilations = self.strides or (1,) * rank, self.dilations or (1,) * rank
@@ -114,8 +115,10 @@ class WindowAttributes:
     def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
         """Return the windows over an input with these spatial sizes.
 
-        There are none where a window exceeds the axis by at most a stride. Raises ValueError
-        where ONNX's formula gives a negative count.
+        There are none if a window exceeds the axis by at most a stride.
+
+        Raises:
+            ValueError: ONNX's formula gives a negative count.
         """
         return _windows(self, spatial, kernel)
 

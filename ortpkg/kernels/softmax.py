@@ -18,9 +18,9 @@ from ortpkg.kernels.special_functions import BLOCK
 
 #: Rows up to this length are summed in their own narrow type.
 MOST_NARROW_TERMS = 64
-#: What a step of these holds of each element of a row, in several arrays.
+#: Bytes that a step holds for each element of a row, in several arrays.
 _MOST_STEP_NBYTES = 16
-#: f(x, out) over the last axis of two matrices; ``out`` may be ``x``.
+#: Function f(x, out) over the last axis of two matrices; ``out`` may be ``x``.
 Rows = Callable[[Tensor, Tensor], None]
 
 
@@ -32,12 +32,11 @@ def softmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def narrow_softmax_rows(dtype: np.dtype[Any]) -> Rows:
-    """Softmax of rows whose values are of ``dtype``, a narrow float, held in float32.
+    """Make softmax of rows whose values are of a narrow float type, held in float32.
 
-    Each step rounds to ``dtype``.
-
-    So do the operator's function body (Sub, Exp, ReduceSum, Div) and the ONNX reference. Long rows
-    are summed in float32 all the same, because a bfloat16 sum of ones stalls at 256.
+    Each step rounds to ``dtype``, as in the operator's function body (Sub, Exp, ReduceSum, Div) and
+    the ONNX reference. Long rows are summed in float32 all the same, because a bfloat16 sum of ones
+    stalls at 256.
     """
 
     def rows(x: Tensor, out: Tensor) -> None:
@@ -68,14 +67,14 @@ def hardmax_rows(x: Tensor, out: Tensor) -> None:
 
 
 def apply_to_rows(rows: Rows, x: Tensor, out: Tensor) -> None:
-    """Applies ``rows`` to matrices, as many rows at a time as fit in cache."""
+    """Apply ``rows`` to matrices, as many rows at a time as fit in cache."""
     step = max(BLOCK // max(x.shape[-1], 1), 1)
     for start in range(0, x.shape[0], step):
         rows(x[start : start + step], out[start : start + step])
 
 
 def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
-    """Applies ``rows`` along one axis of two arrays of the same shape and dtype."""
+    """Apply ``rows`` along one axis of two arrays of the same shape and dtype."""
     if x.size == 0:
         return
     if axis == x.ndim - 1 and x.flags.c_contiguous and out.flags.c_contiguous:
@@ -92,7 +91,7 @@ def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
 
 
 def _step_nbytes(length: int) -> int:
-    """Return the bytes of a step over rows of this length; 0 where one block holds a row."""
+    """Return the bytes of a step over rows of this length; 0 if one block holds a row."""
     return 0 if length <= BLOCK else length * _MOST_STEP_NBYTES
 
 

@@ -13,7 +13,7 @@ from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, compute_dtype, widene
 from ortpkg.kernels.interruptible_sort import (
     SORTED_AT_ONCE,
     sort_nbytes,
-    sorted_with_places,
+    sorted_with_indices,
     unique_elements,
 )
 from ortpkg.kernels.kernel_registry import kernel
@@ -21,9 +21,9 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.text import longest_text
 
 _INT64 = np.dtype(np.int64)
-#: Arrays of a number for each element that finding unique ones makes.
+#: Arrays of one number for each element that the search for unique elements makes.
 _UNIQUE_ARRAYS = 5
-#: What a text takes that is seen for the first time: its place, its number, and numbers of it.
+#: Bytes of a text that is seen for the first time: its dictionary entry, its number, and counts.
 _SEEN_TEXT_NBYTES = 200
 _TEXTS_AT_ONCE = 1 << 12
 
@@ -31,9 +31,9 @@ _TEXTS_AT_ONCE = 1 << 12
 def _top_k(
     context: OpKernelContext, x: Tensor, k: int, axis: int, largest: bool
 ) -> tuple[Tensor, Tensor]:
-    """The k largest (or smallest) along an axis, best first; of equals the lower index comes first.
+    """Return the k largest (or smallest) along an axis, best first, and their indices.
 
-    NaN is largest.
+    Of equals the lower index comes first. NaN is largest.
     """
     along = normalized_axis(axis, x.ndim)
     if not 0 <= k <= x.shape[along]:
@@ -46,7 +46,7 @@ def _top_k(
         return values, indices
     length, dtype = x.shape[along], compute_dtype(x.dtype)
     at_once = max(length, min(x.size, SORTED_AT_ONCE))
-    # Lines beside each other, what sorting some of them takes, and what is chosen.
+    # Lines side by side, the memory for sorting some of them, and the chosen elements.
     context.check_allocation(
         widened_nbytes(x)
         + x.size * dtype.itemsize
@@ -66,20 +66,20 @@ def _top_k(
 
 
 def _order(context: OpKernelContext, lines: Tensor, largest: bool) -> Tensor:
-    """For each line the places of its elements, best first; of equals the lower place first."""
-    # A stable ascending sort of the mirrored line puts, read backwards, lower places first among
+    """Return the indices of each line's elements, best first; of equals the lower index first."""
+    # A stable ascending sort of the mirrored line, read backwards, has the lower index first among
     # equals.
-    given = lines[:, ::-1] if largest else lines
+    mirrored = lines[:, ::-1] if largest else lines
     if len(lines) == 1:
-        order = sorted_with_places(context, given[0])[1][None]
+        order = sorted_with_indices(context, mirrored[0])[1][None]
     else:
-        order = np.argsort(given, axis=-1, kind="stable")
+        order = np.argsort(mirrored, axis=-1, kind="stable")
     return lines.shape[1] - 1 - order[:, ::-1] if largest else order
 
 
 @kernel("TopK", since=(10, 11, 24), types={"T": NUMBERS})
 def top_k(info: OpKernelInfo) -> Compute:
-    """Always sorted, which ``sorted=0`` allows."""
+    """Largest or smallest elements, always sorted, which ``sorted=0`` allows."""
     axis, largest = info.attribute("axis", -1), bool(info.attribute("largest", 1))
     return lambda context, x, k: _top_k(context, x, int(only_number(k, "k").item()), axis, largest)
 
@@ -91,7 +91,7 @@ def top_k_by_attribute(info: OpKernelInfo) -> Compute:
 
 
 def _unique_texts(context: OpKernelContext, x: Tensor, *, in_order: bool) -> tuple[Tensor, ...]:
-    """What Unique gives of a list of texts."""
+    """Return the outputs of Unique for a list of texts."""
     context.check_allocation(x.size * _SEEN_TEXT_NBYTES)
     numbers: dict[str, int] = {}
     inverse = np.empty(x.size, _INT64)
@@ -112,10 +112,10 @@ def _unique_texts(context: OpKernelContext, x: Tensor, *, in_order: bool) -> tup
 
 
 def _unique_slices(context: OpKernelContext, x: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """What ``np.unique`` gives along ``axis``, column by column.
+    """Return ``np.unique`` along ``axis``, computed column by column.
 
     As there, a NaN equals a NaN in a list, and slices of several dimensions with one equal none.
-    numpy sorts slices as records, in one call that no time limit ends, five times as long.
+    numpy sorts slices as records, in one call that no time limit ends, and five times as long.
     """
     n_columns = math.prod(x.shape[:axis] + x.shape[axis + 1 :])
     slices = np.moveaxis(x, axis, 0).reshape(x.shape[axis], n_columns)
@@ -124,7 +124,7 @@ def _unique_slices(context: OpKernelContext, x: Tensor, axis: int) -> tuple[Tens
     for column in slices.T:
         context.check_cancelled()
         rank = _refined(context, rank, column)
-        if rank.max(initial=-1) == len(slices) - 1:  # what follows changes no order
+        if rank.max(initial=-1) == len(slices) - 1:  # further columns change no order
             break
         has_nan |= column != column  # of texts, too, which np.isnan refuses
     if x.ndim > 1 and has_nan.any():
@@ -134,7 +134,7 @@ def _unique_slices(context: OpKernelContext, x: Tensor, axis: int) -> tuple[Tens
 
 
 def _refined(context: OpKernelContext, rank: Tensor, column: Tensor) -> Tensor:
-    """Ranks by ``rank``, and by ``column`` where that is the same."""
+    """Return ranks by ``rank``, and by ``column`` among equals."""
     values, _, codes, _ = unique_elements(context, column)
     if len(values) == 1:
         return rank
@@ -157,7 +157,7 @@ def unique(info: OpKernelInfo) -> Compute:
             return outputs[:n_outputs] if n_outputs > 1 else outputs[0]
         along = None if axis is None else normalized_axis(axis, x.ndim)
         count = x.size if along is None else x.shape[along]
-        # Each of numpy's own strings takes what the longest does, and they are sorted in a copy.
+        # Each of numpy's own strings is as large as the longest, and they are sorted in a copy.
         nbytes = 8 * x.size * longest_text(x) if x.dtype == object else 2 * x.nbytes
         arrays = _UNIQUE_ARRAYS if along is None else 2 * _UNIQUE_ARRAYS  # rows sort as records
         context.check_allocation(

@@ -1,7 +1,7 @@
 """Functions that numpy lacks, and the block-wise evaluation that keeps their temporaries in cache.
 
-The functions here write to ``out`` and tolerate infinities and NaN; floating-point warnings are the
-executor's to silence (it runs every model under ``np.errstate(all="ignore")``).
+The functions here write to ``out`` and tolerate infinities and NaN; the executor silences
+floating-point warnings (it runs every model under ``np.errstate(all="ignore")``).
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _PHI_ARGUMENT = tuple(
 
 
 def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: Tensor) -> None:
-    """Calls ``function(x_block, out_block)`` over flat blocks of two arrays of one shape.
+    """Call ``function(x_block, out_block)`` over flat blocks of two arrays of one shape.
 
-    ``out`` may be ``x`` itself where ``function`` allows that.
+    ``out`` may be ``x`` itself if ``function`` allows that.
     """
     if x.ndim == 0:
         x, out = x.reshape(1), out.reshape(1)
@@ -79,8 +79,8 @@ def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: 
         return
     flat_x, flat_out = x.reshape(-1), out.reshape(-1)
     for start in range(0, flat_x.size, BLOCK):
-        place = slice(start, start + BLOCK)
-        function(flat_x[place], flat_out[place])
+        block = slice(start, start + BLOCK)
+        function(flat_x[block], flat_out[block])
 
 
 def temporaries(x: Tensor, count: int) -> list[Tensor]:
@@ -97,7 +97,7 @@ def _horner(coefficients: tuple[np.float32, ...], u: Tensor, result: Tensor) -> 
 
 
 def erf_block(x: Tensor, out: Tensor) -> None:
-    """The error function, exact to 1 ulp in float64; in float32 to 7, and 1 on average."""
+    """Error function, exact to 1 ulp in float64; in float32 to 7, and 1 on average."""
     if x.dtype != np.float32:
         out[...] = _erf_float64(x)
         return

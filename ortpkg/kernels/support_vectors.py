@@ -1,6 +1,6 @@
-"""SVMClassifier and SVMRegressor of ai.onnx.ml: machines as LIBSVM trains them, and linear ones.
+"""SVMClassifier and SVMRegressor of ai.onnx.ml: machines trained by LIBSVM, and linear ones.
 
-Source: the operator; where it is silent (votes, labels and scores of two classes), onnxruntime.
+Source: the operator; onnxruntime where it says nothing (votes, labels and scores of two classes).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST_PROBABILITY, _MOST_ROUNDS, _COUPLING_ERROR = 1e-7, 100, 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Machine:
-    """A node's attributes, checked against each other.
+    """Attributes of a node, checked against each other.
 
     Attributes:
         vectors: (support vectors, features); empty for a linear machine.
@@ -156,9 +156,9 @@ def svm_classifier(info: OpKernelInfo) -> Compute:
 
 @kernel("SVMRegressor", since=(1,), domain="ai.onnx.ml", types={"T": _TYPES})
 def svm_regressor(info: OpKernelInfo) -> Compute:
-    """A number for each row, or of one class: 1 for a row inside of it, -1 for one outside.
+    """Number for each row; with one class, 1 for a row inside of it, -1 for one outside.
 
-    There is one target, of which onnxruntime leaves the transform out.
+    There is one target, to which onnxruntime applies no transform.
     """
     machine = _regression(info)
     is_one_class = bool(info.attribute("one_class", 0))
@@ -238,7 +238,7 @@ def _classified(machine: _Machine, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _class_of_two(machine: _Machine, classes: Tensor, highest: Tensor) -> Tensor:
-    """Return class numbers where there is one rho, decided by the sign of the highest score."""
+    """Return class numbers if there is one rho, decided by the sign of the highest score."""
     if len(machine.labels) != 2:
         return np.asarray(highest > 0, np.intp) if not machine.labels else classes
     if not machine.is_linear:

@@ -103,7 +103,7 @@ def gather_elements(info: OpKernelInfo) -> Compute:
         along = normalized_axis(axis, x.ndim)
         check_element_indices(x.shape, indices.shape, along)
         out = context.output(0, indices.shape, x.dtype)
-        # Beside the positions, what numpy finds there, which is copied.
+        # Besides the positions, the elements that numpy picks, which are copied.
         context.check_allocation(element_index_nbytes(indices.shape) + out.nbytes)
         positions = wrapped_indices(indices, x.shape[along], context.check_allocation)
         if out.size:
@@ -116,7 +116,7 @@ def gather_elements(info: OpKernelInfo) -> Compute:
 def check_element_indices(
     shape: tuple[int, ...], indices_shape: tuple[int, ...], axis: int
 ) -> None:
-    """ValueError where indices along ``axis`` do not fit a tensor of ``shape`` elsewhere."""
+    """Raise ValueError if indices along ``axis`` do not fit the other axes of ``shape``."""
     fits = len(shape) == len(indices_shape) and all(
         size <= limit or at == axis
         for at, (size, limit) in enumerate(zip(indices_shape, shape, strict=True))
@@ -129,28 +129,30 @@ def check_element_indices(
 
 
 def element_index_nbytes(shape: tuple[int, ...]) -> int:
-    """What positions of ``shape`` take, and :func:`element_index` beside them."""
+    """Return the bytes of positions of ``shape``, and of :func:`element_index` for them."""
     count = element_count(shape)
     return (count + sum(shape)) * _INT64.itemsize if count else 0
 
 
 def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
-    """An index that takes ``positions`` along ``axis``, and each element's own place elsewhere."""
+    """Return an index of ``positions`` along ``axis``, and each element's own one elsewhere."""
     index: list[Tensor] = []
-    for at, size in enumerate(positions.shape):
-        own = [1] * positions.ndim
-        own[at] = size
-        index.append(positions if at == axis else np.arange(size).reshape(own))
+    for number, size in enumerate(positions.shape):
+        axis_shape = [1] * positions.ndim
+        axis_shape[number] = size
+        index.append(positions if number == axis else np.arange(size).reshape(axis_shape))
     return tuple(index)
 
 
 def nd_index(
     indices: Tensor, shape: tuple[int, ...], ask: Callable[[int], None], batch_dims: int = 0
 ) -> tuple[Tensor, ...]:
-    """The index arrays that ``indices`` (..., depth) means after ``batch_dims`` batch axes.
+    """Return the index arrays that ``indices`` (..., depth) mean after ``batch_dims`` batch axes.
 
-    ValueError for indices out of range, or deeper than the tensor. ``ask`` is the context's
-    ``check_allocation``, and told of all of them at first.
+    ``ask`` is the context's ``check_allocation``, called with the size of all of them first.
+
+    Raises:
+        ValueError: indices are out of range, or deeper than the tensor.
     """
     if indices.ndim <= batch_dims:
         raise ValueError(f"indices of shape {indices.shape} need more than {batch_dims} axes")
@@ -168,11 +170,16 @@ def nd_index(
     no_rows = 0 in indices.shape[:-1]  # then nobody looks at the index
     index: list[Tensor] = []
     for axis in range(batch_dims):
-        own = [1] * (indices.ndim - 1)
-        own[axis] = shape[axis]
-        index.append(np.broadcast_to(0, own) if no_rows else np.arange(shape[axis]).reshape(own))
+        axis_shape = [1] * (indices.ndim - 1)
+        axis_shape[axis] = shape[axis]
+        index.append(
+            np.broadcast_to(0, axis_shape)
+            if no_rows
+            else np.arange(shape[axis]).reshape(axis_shape)
+        )
     index.extend(
-        wrapped_indices(indices[..., at], shape[batch_dims + at], ask) for at in range(depth)
+        wrapped_indices(indices[..., column], shape[batch_dims + column], ask)
+        for column in range(depth)
     )
     return tuple(index)
 
@@ -209,9 +216,9 @@ def compress(info: OpKernelInfo) -> Compute:
         count = int(np.count_nonzero(condition))
         out = context.output(0, (*source.shape[:along], count, *source.shape[along + 1 :]), x.dtype)
         context.check_allocation(count * _INT64.itemsize)
-        kept = np.flatnonzero(condition)
+        positions = np.flatnonzero(condition)
         if out.size:
-            np.take(source, kept, axis=along, out=out, mode="clip")
+            np.take(source, positions, axis=along, out=out, mode="clip")
         return out
 
     return compute
@@ -223,7 +230,7 @@ def non_zero(_info: OpKernelInfo) -> Compute:
         if x.ndim == 0:
             return context.output(0, (0, int(x != 0)), _INT64)
         out = context.output(0, (x.ndim, int(np.count_nonzero(x))), _INT64)
-        context.check_allocation(out.nbytes)  # what numpy finds, which is copied
+        context.check_allocation(out.nbytes)  # the elements that numpy picks, which are copied
         for row, positions in zip(out, np.nonzero(x), strict=True):
             row[:] = positions
         return out
@@ -244,8 +251,8 @@ def triangle(info: OpKernelInfo) -> Compute:
         rows, columns = x.shape[-2:]
         context.check_allocation(rows * columns)
         # Clamped, so that no value of k overflows: beyond these bounds nothing changes any more.
-        stated = 0 if k is None else int(only_number(k, "k").item())
-        diagonal = max(-rows - 1, min(stated, columns + 1))
+        requested = 0 if k is None else int(only_number(k, "k").item())
+        diagonal = max(-rows - 1, min(requested, columns + 1))
         np.copyto(out, x)
         column, row = np.arange(columns), np.arange(rows)[:, None]
         dropped = column < row + diagonal if upper else column > row + diagonal
@@ -275,7 +282,7 @@ def reverse_sequence(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         if not x.size:
             return out
-        # Of each step its source, and meanwhile whether it is reversed and where to; the result.
+        # The source of each step, two arrays it is computed from, and the result.
         context.check_allocation(times * len(lengths) * (2 * _INT64.itemsize + 1) + out.nbytes)
         time = np.arange(times)[None, :]
         source = np.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)

@@ -18,9 +18,9 @@ from ortpkg.kernels.axes import (
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
-#: Of Split: before, parts without lengths are equal.
+#: Version of Split before which parts without lengths are equal.
 _UNEVEN_PARTS_SINCE = 18
-#: Where an element of a padded axis comes from, with what is computed on the way to it.
+#: Bytes of the source index of an element of a padded axis, with intermediates.
 _INDEX_NBYTES = 24
 
 
@@ -80,7 +80,7 @@ def _split(context: OpKernelContext, x: Tensor, axis: int, lengths: Sequence[int
 
 
 def _even_lengths(size: int, parts: int, *, exactly: bool) -> list[int]:
-    """``parts`` equal lengths; where that does not come out even, the last is shorter (Split-18).
+    """Return ``parts`` equal lengths; the last is shorter if they do not come out even (Split-18).
 
     ``exactly``: unequal parts are an error, as before version 18.
     """
@@ -92,7 +92,7 @@ def _even_lengths(size: int, parts: int, *, exactly: bool) -> list[int]:
 
 @kernel("Split", since=(1, 2, 11, 13, 18))
 def split(info: OpKernelInfo) -> Compute:
-    """Lengths come from the second input, else the attribute ``split``, else all are equal."""
+    """Parts with lengths from the second input, else the attribute ``split``, else all equal."""
     axis = info.attribute("axis", 0)
     by_attribute = info.attribute("split")
     parts = info.attribute("num_outputs", len(info.node.outputs))
@@ -158,9 +158,10 @@ def tile_one_axis(_info: OpKernelInfo) -> Compute:
 
 
 def _source_indices(size: int, before: int, after: int, mode: str) -> Tensor:
-    """For each position of a padded axis, the position that it shows.
+    """Return the source position of each position of a padded axis.
 
-    ValueError for an empty axis.
+    Raises:
+        ValueError: the axis is empty.
     """
     positions = np.arange(-before, size + after)
     if size == 0 and positions.size:
@@ -192,10 +193,12 @@ def _padded(
             slice(max(-before, 0), size - max(-after, 0))
             for size, (before, after) in zip(x.shape, pads, strict=True)
         )
-        kept = x[source]
+        cropped = x[source]
         out[
-            tuple(slice(start, start + size) for start, size in zip(inner, kept.shape, strict=True))
-        ] = kept
+            tuple(
+                slice(start, start + size) for start, size in zip(inner, cropped.shape, strict=True)
+            )
+        ] = cropped
         return out
     for axis, (before, after) in enumerate(pads):
         if before or after:
@@ -209,7 +212,7 @@ def _padded(
 
 
 def _pad_pairs(pads: Sequence[int], axes: Sequence[int] | None, rank: int) -> list[tuple[int, int]]:
-    """(before, after) per axis from ONNX's flat list: all befores, then all afters."""
+    """Return (before, after) per axis from ONNX's flat list: all befores, then all afters."""
     padded_axes = range(rank) if axes is None else normalized_axes(axes, rank)
     if len(pads) != 2 * len(padded_axes):
         raise ValueError(

@@ -29,12 +29,14 @@ def identity(_info: OpKernelInfo) -> Compute:
 def resolved_shape(
     x_shape: tuple[int, ...], wanted: Sequence[int], allow_zero: bool
 ) -> tuple[int, ...]:
-    """Reshape's target: 0 copies a dimension (not with ``allow_zero``), one -1 takes the rest.
+    """Return Reshape's target: 0 copies a dimension (not with ``allow_zero``), one -1 is inferred.
 
-    What is left is that of the dimensions that are not copied, so a batch of none keeps the shape
-    of its rows, where onnxruntime gives up. With ``allow_zero``, 0 in the target stands against the
-    zeros of the input, as there. ValueError where ``wanted`` cannot hold the elements of
-    ``x_shape``.
+    The -1 is inferred from the dimensions that are not copied, so an empty batch keeps the shape of
+    its rows, where onnxruntime fails. With ``allow_zero``, 0 in the target must match the zeros of
+    the input, as in onnxruntime.
+
+    Raises:
+        ValueError: ``wanted`` cannot hold the elements of ``x_shape``.
     """
     shape, left = list(wanted), list(x_shape)
     if allow_zero and 0 in wanted:
@@ -134,7 +136,7 @@ def unsqueeze(_info: OpKernelInfo) -> Compute:
 
 @kernel("Shape", since=(1, 13, 15, 19, 21, 23, 24, 25))
 def shape_of(info: OpKernelInfo) -> Compute:
-    """The dimensions from ``start`` to ``end`` (as Python slices them), since version 15."""
+    """Dimensions from ``start`` to ``end`` (as Python slices them), since version 15."""
     start, end = info.attribute("start", 0), info.attribute("end")
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:

@@ -17,22 +17,22 @@ from ortpkg.kernels.regular_expressions import RegularExpression
 
 _STRING = np.dtype(object)
 _WHITE_SPACE = [character for character in map(chr, range(0x3001)) if character.isspace()]
-#: What a text takes beside its characters, with its place in a list.
+#: Bytes of a text besides its characters, and of its slot in a list.
 _TEXT_NBYTES = 57
-#: Likewise of a text with other characters than ASCII, and what each of its characters takes.
+#: The same for a text with characters outside ASCII, and the bytes of each of its characters.
 _WIDE_TEXT_NBYTES, _WIDE_CHARACTER_NBYTES = 84, 4
-#: Texts are changed in pieces of so many characters, between which a run looks at its limits.
+#: Number of characters of a text that are changed between two checks of a run's limits.
 _CHARACTERS_AT_ONCE = 1 << 14
 _TEXTS_AT_ONCE = 1 << 12
 
 
 def longest_text(x: Tensor) -> int:
-    """The characters of the longest text of a tensor."""
+    """Return the number of characters of the longest text of a tensor."""
     return max(map(len, x.ravel()), default=0)
 
 
 def _text_nbytes(length: int, *sources: Tensor) -> int:
-    """The most that a text takes of so many of the sources' characters, with its place."""
+    """Return the most bytes of a text of ``length`` characters from the sources, with its slot."""
     if all(text.isascii() for x in sources for text in _polled(x)):
         return _TEXT_NBYTES + length
     return _WIDE_TEXT_NBYTES + _WIDE_CHARACTER_NBYTES * length
@@ -50,7 +50,7 @@ def string_concat(_info: OpKernelInfo) -> Compute:
 
 
 def _polled(x: Tensor) -> Iterator[str]:
-    """The texts of a tensor; between some of them the run looks at its limits."""
+    """Yield the texts of a tensor, with checks of the run's limits between some of them."""
     for number, text in enumerate(x.ravel()):
         if not number % _TEXTS_AT_ONCE:
             poll_run()
@@ -58,13 +58,13 @@ def _polled(x: Tensor) -> Iterator[str]:
 
 
 def _most_parts(text: str, delimiter: str | None) -> int:
-    """Into how many parts a text can fall at that delimiter."""
+    """Return the most parts into which that delimiter can split a text."""
     return 1 + sum(map(text.count, _WHITE_SPACE if delimiter is None else [delimiter]))
 
 
 @kernel("StringSplit", since=(20,))
 def string_split(info: OpKernelInfo) -> Compute:
-    """The parts of each string along a new last axis, filled up with "", and how many there are.
+    """Parts of each string along a new last axis, filled up with "", and their number.
 
     Without a delimiter strings are split at runs of white space.
     """
@@ -95,8 +95,8 @@ def regex_full_match(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, x.shape, np.dtype(np.bool_))
-        found = [expression.matches_fully(text, context.check_cancelled) for text in x.ravel()]
-        out[...] = np.array(found, dtype=np.bool_).reshape(x.shape)
+        matches = [expression.matches_fully(text, context.check_cancelled) for text in x.ravel()]
+        out[...] = np.array(matches, dtype=np.bool_).reshape(x.shape)
         return out
 
     return compute
@@ -104,12 +104,11 @@ def regex_full_match(info: OpKernelInfo) -> Compute:
 
 @kernel("StringNormalizer", since=(10,))
 def string_normalizer(info: OpKernelInfo) -> Compute:
-    """The texts of a row without the stop words, in another case where that is asked for.
+    """Texts of a row without the stop words, in another case if requested.
 
-    Nothing left is one "".
-
-    Like onnxruntime, and unlike onnx's reference, it leaves accents, compares whole elements with
-    the stop words, and changes the case character by character, in every locale alike.
+    If nothing is left, the result is one "". Like onnxruntime, and unlike onnx's reference, it
+    leaves accents, compares whole elements with the stop words, and changes the case character by
+    character, in every locale alike.
     """
     changed = _case_change(str(info.attribute("case_change_action", "NONE")))
     is_exact = bool(info.attribute("is_case_sensitive", 0))
@@ -142,12 +141,14 @@ def _case_change(action: str) -> Callable[[str], str]:
 
 
 def _lower(text: str) -> str:
-    return _by_character(text, lambda each: each.lower()[0])
+    return _by_character(text, lambda character: character.lower()[0])
 
 
 def _upper(text: str) -> str:
-    """A character without a capital of its own ("ß") stays."""
-    return _by_character(text, lambda each: each.upper() if len(each.upper()) == 1 else each)
+    """Return the text in capitals; a character without a single capital ("ß") stays."""
+    return _by_character(
+        text, lambda character: character.upper() if len(character.upper()) == 1 else character
+    )
 
 
 def _by_character(text: str, changed: Callable[[str], str]) -> str:

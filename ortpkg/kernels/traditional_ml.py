@@ -13,9 +13,9 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 _DOMAIN = "ai.onnx.ml"
-#: What a map takes, beside its entries, and what each of these takes.
+#: Bytes of a map besides its entries, and of each entry.
 _MAP_NBYTES, _ENTRY_NBYTES = 200, 90
-#: Between so many elements a run looks at its limits.
+#: Number of elements between two checks of a run's limits.
 _ELEMENTS_AT_ONCE = 1 << 14
 _CAST_TARGETS: dict[str, np.dtype[Any]] = {
     "TO_FLOAT": np.dtype(np.float32),
@@ -48,7 +48,7 @@ def zip_map(info: OpKernelInfo) -> Compute:
 
 @kernel("CastMap", since=(1,), domain=_DOMAIN)
 def cast_map(info: OpKernelInfo) -> Compute:
-    """A map from int64 as a row: values by rising key, or (SPARSE) each at its key, else 0."""
+    """Map from int64 as a row: values by rising key, or (SPARSE) each at its key, else 0."""
     dtype = _CAST_TARGETS.get(info.attribute("cast_to", "TO_FLOAT"))
     if dtype is None:
         raise InvalidGraphError(
@@ -81,7 +81,7 @@ def cast_map(info: OpKernelInfo) -> Compute:
 
 @kernel("DictVectorizer", since=(1,), domain=_DOMAIN)
 def dict_vectorizer(info: OpKernelInfo) -> Compute:
-    """A map as a row: the vocabulary's keys' values, zeros (empty texts) where it has none."""
+    """Map as a row: the values of the vocabulary's keys, zeros (empty texts) for missing ones."""
     vocabulary = info.attribute("string_vocabulary") or info.attribute("int64_vocabulary") or ()
     kind = info.input_type(0)
     if not isinstance(kind, MapType) or not isinstance(kind.value, TensorType):
@@ -101,7 +101,7 @@ def dict_vectorizer(info: OpKernelInfo) -> Compute:
 def category_mapper(info: OpKernelInfo) -> Compute:
     """Strings to integers or back, by two lists of equal length.
 
-    What is not listed gets the default.
+    Strings and integers that are not listed get the default.
     """
     numbers, texts = info.attribute("cats_int64s") or (), info.attribute("cats_strings") or ()
     if len(numbers) != len(texts):
@@ -164,7 +164,7 @@ def label_encoder(info: OpKernelInfo) -> Compute:
             f"{info.node}: {len(keys)} keys and {len(values)} values do not pair",
             node_name=info.node.name,
         )
-    # A key that is given twice has its first value, as in onnxruntime.
+    # A key that occurs twice has its first value, as in onnxruntime.
     pairs = reversed(list(zip(keys, values, strict=True)))
     table = {_NAN if key != key else key: value for key, value in pairs}
     default = _default_label(info, dtype)
@@ -186,7 +186,7 @@ _LABEL_TYPES: dict[str, tuple[np.dtype[Any], Any]] = {
 
 
 def _listed(info: OpKernelInfo, name: str) -> tuple[list[Any], np.dtype[Any]]:
-    """A LabelEncoder's keys or values as Python values of their element type, and that type."""
+    """Return a LabelEncoder's keys or values as Python values, and their element type."""
     tensor = info.attribute(f"{name}_tensor")
     if tensor is not None:
         array = np.asarray(tensor)
@@ -195,20 +195,20 @@ def _listed(info: OpKernelInfo, name: str) -> tuple[list[Any], np.dtype[Any]]:
             x.decode() if isinstance(x, bytes) else x for x in array.ravel().tolist()
         ], array.dtype
     for suffix, (dtype, _) in _LABEL_TYPES.items():
-        found = info.attribute(f"{name}_{suffix}")
-        if found:
-            return np.array(found, dtype=dtype).tolist(), dtype
+        elements = info.attribute(f"{name}_{suffix}")
+        if elements:
+            return np.array(elements, dtype=dtype).tolist(), dtype
     raise InvalidGraphError(f"{info.node} has no {name}", node_name=info.node.name)
 
 
 def _default_label(info: OpKernelInfo, dtype: np.dtype[Any]) -> Any:
     tensor = info.attribute("default_tensor")
     if tensor is not None and np.asarray(tensor).size:
-        found = np.asarray(tensor).ravel().tolist()[0]
-        return found.decode() if isinstance(found, bytes) else found
+        label = np.asarray(tensor).ravel().tolist()[0]
+        return label.decode() if isinstance(label, bytes) else label
     names = {"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}
-    for suffix, (known, default) in _LABEL_TYPES.items():
-        if known == dtype:
+    for suffix, (label_dtype, default) in _LABEL_TYPES.items():
+        if label_dtype == dtype:
             return info.attribute(names[suffix], default)
     return -1 if dtype.kind in "iu" else -0.0
 
@@ -216,7 +216,7 @@ def _default_label(info: OpKernelInfo, dtype: np.dtype[Any]) -> Any:
 def _encoded(
     context: OpKernelContext, x: Tensor, encode: Callable[[Any], Any], dtype: np.dtype[Any]
 ) -> Tensor:
-    """Each element encoded. Asks between blocks whether the run is to end."""
+    """Encode each element; between blocks, check if the run is to end."""
     out = context.output(0, x.shape, dtype)
     flat_x, flat_out = x.reshape(-1), out.reshape(-1)
     for start in range(0, x.size, _ELEMENTS_AT_ONCE):

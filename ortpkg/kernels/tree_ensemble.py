@@ -16,7 +16,7 @@ from ortpkg.kernels.polling import poll_run
 
 LEAF = -1
 MEMBER = 6
-#: Numbered as TreeEnsemble (ai.onnx.ml 5) numbers its modes.
+#: Numbers of modes in TreeEnsemble (ai.onnx.ml 5).
 _COMPARISONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     np.less_equal,
     np.less,
@@ -25,21 +25,21 @@ _COMPARISONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     np.equal,
     np.not_equal,
 )
-#: What is made of scores before they are an output: with base values, and transformed in steps.
+#: Arrays made from scores before they are an output: with base values, and transformed in steps.
 _SCORE_COPIES = 4
-#: Between so many steps from node to node the run may end.
+#: Number of steps from node to node between two checks if the run is to end.
 _MOST_WALKED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
-    """Trees in one pool of nodes, and what their leaves vote for.
+    """Trees in one pool of nodes, and the votes of their leaves.
 
     Attributes:
         mode: per node: a comparison's number, MEMBER, or LEAF.
-        feature, threshold: what a node compares.
+        feature, threshold: operands of a node's comparison.
         on_true, on_false: the nodes that follow; for a leaf, itself.
-        missing_is_true: where NaN goes.
+        missing_is_true: result of a comparison with NaN.
         members: per node with MEMBER, the values that it accepts.
         roots: one node per tree.
         vote_start: votes of node i are [vote_start[i], vote_start[i + 1]).
@@ -59,7 +59,7 @@ class Ensemble:
     vote_weight: Tensor
 
     def check(self, target_count: int) -> None:
-        """Raises ValueError where an index leads out of the pool, or a vote is for no target."""
+        """Raise ValueError if an index leads out of the pool, or a vote has an unknown target."""
         count = len(self.mode)
         columns = (self.feature, self.threshold, self.on_true, self.on_false, self.missing_is_true)
         if any(len(column) != count for column in columns):
@@ -81,9 +81,10 @@ class Ensemble:
 def votes_by_node(
     nodes: Sequence[int] | Tensor, targets: Sequence[int] | Tensor, weights: Tensor, count: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(vote_start, vote_target, vote_weight) from votes in any order.
+    """Return (vote_start, vote_target, vote_weight) from votes in any order.
 
-    ValueError where the lists do not fit.
+    Raises:
+        ValueError: the lists do not fit.
     """
     owner = np.asarray(nodes, dtype=np.int64)
     if not len(owner) == len(targets) == len(weights):
@@ -100,7 +101,7 @@ def votes_by_node(
 
 
 def leaves(ensemble: Ensemble, x: Tensor, context: OpKernelContext) -> Tensor:
-    """The leaf that each row of ``x`` reaches in each tree: (rows, trees) node indices."""
+    """Return the leaf that each row of ``x`` reaches in each tree: (rows, trees) node indices."""
     walking = ensemble.mode != LEAF
     if walking.any() and ensemble.feature[walking].max() >= x.shape[1]:
         raise ValueError(
@@ -142,10 +143,9 @@ def _decisions(ensemble: Ensemble, nodes: Tensor, values: Tensor) -> Tensor:
 def aggregated(
     ensemble: Ensemble, x: Tensor, target_count: int, aggregate: str, context: OpKernelContext
 ) -> Tensor:
-    """The votes of all trees for each row and target, in float64. A target without a vote has 0.
+    """Return the votes of all trees for each row and target, in float64; 0 without a vote.
 
-    Args:
-        aggregate: SUM, AVERAGE, MIN or MAX.
+    ``aggregate`` is SUM, AVERAGE, MIN or MAX.
     """
     context.check_allocation(_SCORE_COPIES * len(x) * target_count * np.dtype(np.float64).itemsize)
     result = np.zeros((len(x), target_count))

@@ -70,7 +70,11 @@ POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def post_transform_of(info: OpKernelInfo) -> str:
-    """Return the name of the node's ``post_transform``; InvalidGraphError for an unknown one."""
+    """Return the name of the node's ``post_transform``.
+
+    Raises:
+        InvalidGraphError: the name is unknown.
+    """
     value = info.attribute("post_transform", "NONE")
     name = (
         list(POST_TRANSFORMS)[value]
@@ -85,8 +89,8 @@ def post_transform_of(info: OpKernelInfo) -> str:
 
 
 def _aggregate(info: OpKernelInfo) -> str:
-    found = info.attribute("aggregate_function", "SUM")
-    name = _AGGREGATES[found] if isinstance(found, int) and 0 <= found < len(_AGGREGATES) else found
+    value = info.attribute("aggregate_function", "SUM")
+    name = _AGGREGATES[value] if isinstance(value, int) and 0 <= value < len(_AGGREGATES) else value
     if name not in _AGGREGATES:
         raise InvalidGraphError(
             f"{info.node}: no aggregate_function {quoted(name)}", node_name=info.node.name
@@ -98,7 +102,7 @@ def _aggregate(info: OpKernelInfo) -> str:
 
 
 def _numbers(info: OpKernelInfo, name: str) -> Tensor:
-    """A list attribute, or its ``_as_tensor`` form in double."""
+    """Return a list attribute, or its ``_as_tensor`` form in double."""
     tensor = info.attribute(f"{name}_as_tensor")
     if tensor is not None:
         return np.asarray(tensor).ravel()
@@ -106,7 +110,7 @@ def _numbers(info: OpKernelInfo, name: str) -> Tensor:
 
 
 def _check_lengths(info: OpKernelInfo, first: str, others: Sequence[str]) -> None:
-    """Raises InvalidGraphError where a list is not as long as the first one."""
+    """Raise InvalidGraphError if a list is not as long as the first one."""
     expected = len(info.attribute(first) or ())
     for name in others:
         length = len(info.attribute(name) or ())
@@ -119,7 +123,7 @@ def _check_lengths(info: OpKernelInfo, first: str, others: Sequence[str]) -> Non
 
 
 def _old_nodes(info: OpKernelInfo, prefix: str) -> tuple[Tensor, list[Tensor], list[int]]:
-    """(Modes, where each node goes on true and on false, the node of each vote), by position."""
+    """Return modes, the next nodes on true and on false, and the node of each vote, by position."""
     trees, ids = info.attribute("nodes_treeids") or (), info.attribute("nodes_nodeids") or ()
     names = ("nodeids", "modes", "truenodeids", "falsenodeids")
     _check_lengths(info, "nodes_treeids", [f"nodes_{name}" for name in names])
@@ -155,7 +159,7 @@ def _old_nodes(info: OpKernelInfo, prefix: str) -> tuple[Tensor, list[Tensor], l
 
 
 def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensemble:
-    """A TreeEnsembleRegressor's trees (prefix ``target``), or a Classifier's (``class``)."""
+    """Read a TreeEnsembleRegressor's trees (prefix ``target``), or a Classifier's (``class``)."""
     modes, follow, owners = _old_nodes(info, prefix)
     trees = info.attribute("nodes_treeids") or ()
     targets = info.attribute(f"{prefix}_ids") or ()
@@ -186,7 +190,7 @@ def _old_ensemble(info: OpKernelInfo, prefix: str, target_count: int) -> Ensembl
 
 
 def _new_ensemble(info: OpKernelInfo, target_count: int) -> Ensemble:
-    """The trees of TreeEnsemble: interior nodes first in the pool, then the leaves."""
+    """Read the trees of TreeEnsemble: interior nodes first in the pool, then the leaves."""
     modes = np.asarray(info.attribute("nodes_modes")).astype(np.int64)
     inner, weights = len(modes), np.asarray(info.attribute("leaf_weights"))
     leaf_nodes = inner + np.arange(len(weights))
@@ -224,9 +228,9 @@ def _new_ensemble(info: OpKernelInfo, target_count: int) -> Ensemble:
 
 
 def _members(info: OpKernelInfo, ensemble: Ensemble) -> dict[int, Tensor]:
-    """The value sets of MEMBER nodes: NaN ends each.
+    """Return the value sets of MEMBER nodes: NaN ends each.
 
-    They stand in the order of a walk, true branches first.
+    They are in the order of a walk, true branches first.
     """
     listed = np.asarray(info.attribute("membership_values", np.empty(0))).ravel()
     ends = np.nonzero(np.isnan(listed))[0].tolist()
@@ -235,13 +239,13 @@ def _members(info: OpKernelInfo, ensemble: Ensemble) -> dict[int, Tensor]:
     ]
     order = []
     for root in ensemble.roots.tolist():
-        seen: set[int] = set()
+        visited: set[int] = set()
         pending = [root]
         while pending:
             node = pending.pop()
-            if node in seen or ensemble.mode[node] == LEAF:
+            if node in visited or ensemble.mode[node] == LEAF:
                 continue
-            seen.add(node)
+            visited.add(node)
             if ensemble.mode[node] == MEMBER:
                 order.append(node)
             pending += [int(ensemble.on_false[node]), int(ensemble.on_true[node])]
@@ -333,7 +337,7 @@ def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
 
 
 def _binary(score: Tensor, all_positive: bool, post: str) -> tuple[Tensor, Tensor]:
-    """Classes, and both scores from the score of one: a probability, or a margin around 0.
+    """Return classes and both scores from the score of one: a probability, or a margin around 0.
 
     Source: ONNX Runtime, ml_common.h (write_scores), which exporters rely on.
     """

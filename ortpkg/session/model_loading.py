@@ -6,7 +6,7 @@ from ortpkg.graph.given_tensors import GivenTensors
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.custom_ops import is_own_domain, load_installed_ops
+from ortpkg.kernels.custom_ops import is_custom_domain, load_installed_ops
 from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY, SessionOptions
 
 
@@ -25,7 +25,7 @@ def load_for_session(
         OrtpkgError: as :func:`~ortpkg.graph.onnx_reader.load_model`.
     """
     model = _loaded(source, options, with_own_links)
-    foreign = [domain for domain in model.graph.opset_imports if is_own_domain(domain)]
+    foreign = [domain for domain in model.graph.opset_imports if is_custom_domain(domain)]
     is_new = [load_installed_ops(domain) for domain in foreign]
     return _loaded(source, options, with_own_links) if any(is_new) else model
 

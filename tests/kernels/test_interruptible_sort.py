@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from ortpkg.errors import LimitExceededError
 from ortpkg.kernels import interruptible_sort, sorting
-from ortpkg.kernels.interruptible_sort import sorted_with_places, unique_elements
+from ortpkg.kernels.interruptible_sort import sorted_with_indices, unique_elements
 from tests.kernels.node_runner import RunContext, run_op
 
 _NUMBERS = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, -0.0, 1.0, 1.5, -2.0, 7.0])
@@ -25,7 +25,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=200, deadline=None)
 @given(arrays.arrays(np.float32, st.integers(0, 50), elements=_NUMBERS.map(np.float32)))
 def test_long_lists_are_sorted_as_numpy_does(values: np.ndarray) -> None:
-    ordered, places = sorted_with_places(RunContext(), values)
+    ordered, places = sorted_with_indices(RunContext(), values)
 
     np.testing.assert_array_equal(places, np.argsort(values, kind="stable"))
     np.testing.assert_array_equal(ordered, values[places])
@@ -53,7 +53,7 @@ class _EndsSoon(RunContext):
 
 def test_a_sort_ends_in_the_middle() -> None:
     with pytest.raises(LimitExceededError, match="the run passed its time limit"):
-        sorted_with_places(_EndsSoon(), np.arange(1000.0)[::-1])
+        sorted_with_indices(_EndsSoon(), np.arange(1000.0)[::-1])
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

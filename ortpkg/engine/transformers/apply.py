@@ -1,4 +1,4 @@
-"""Runs the transformers of a level to a fixed point, in all graphs of a model."""
+"""Run the transformers of a level to a fixed point, in all graphs of a model."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ MOST_ROUNDS = 10
 def apply_transformers(
     model: Model, level: int, context: TransformContext, added: Sequence[GraphTransformer] = ()
 ) -> int:
-    """Runs the transformers of exactly that level on ``model`` (which they change).
+    """Run the transformers of one level on ``model``, and return the number of changes.
 
-    Returns the number of changes.
+    The engine calls it once per level, with the partition after the basic one.
 
-    The engine calls it once per level, with the partition after the basic one. ``added`` are
-    transformers of a caller's own for that level: they come after the built-in ones, in each round.
+    Args:
+        model: model to change.
+        level: level whose transformers run, and no other.
+        context: context of the transformers.
+        added: transformers that a caller adds to that level; they run after the built-in ones, in
+            each round.
     """
     changes = 0
     for _ in range(MOST_ROUNDS):
@@ -44,9 +48,9 @@ def apply_transformers(
 
 
 def _apply_to_all(transformer: GraphTransformer, graph: Graph, context: TransformContext) -> int:
-    """Applies it to the graphs inside first, then to ``graph``.
+    """Apply a transformer to all sub-graphs of ``graph``, then to ``graph`` itself.
 
-    Nesting is limited where models are read.
+    The reader of models limits how deeply graphs are nested.
     """
     changes = 0
     for node in graph.nodes:
@@ -56,14 +60,14 @@ def _apply_to_all(transformer: GraphTransformer, graph: Graph, context: Transfor
                 for subgraph in node.subgraphs.values()
             )
             if inner:
-                taken = (
+                outer_values = (
                     value
                     for subgraph in node.subgraphs.values()
                     for value in subgraph.outer_values()
                 )
-                graph.set_implicit_inputs(node, tuple(dict.fromkeys(taken)))
+                graph.set_implicit_inputs(node, tuple(dict.fromkeys(outer_values)))
             changes += inner
-    own = transformer.apply(graph, context)
-    if own:
-        _log.debug("%s made %d changes in graph %r", transformer.name, own, graph.name)
-    return changes + own
+    own_changes = transformer.apply(graph, context)
+    if own_changes:
+        _log.debug("%s made %d changes in graph %r", transformer.name, own_changes, graph.name)
+    return changes + own_changes

@@ -1,4 +1,4 @@
-"""Moves ``Mul`` and ``Add`` per channel behind a ``BatchNormalization`` into its scale and bias.
+"""Move ``Mul`` and ``Add`` per channel behind a ``BatchNormalization`` into its scale and bias.
 
 Networks that came from Caffe (DenseNet) have normalization and scale as two layers, and no
 convolution before them that could take both.
@@ -44,9 +44,9 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
         return False
     scale, bias = (
         constant_array(
-            graph, normalization.inputs[place], largest_nbytes=context.largest_constant_nbytes
+            graph, normalization.inputs[index], largest_nbytes=context.largest_constant_nbytes
         )
-        for place in (_SCALE, _BIAS)
+        for index in (_SCALE, _BIAS)
     )
     rank = _rank(graph, normalization.inputs[0])
     if (
@@ -69,7 +69,7 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
 
 
 def _replace(graph: Graph, normalization: Node, node: Node, scale: Array, bias: Array) -> None:
-    """Puts one normalization in place of both nodes."""
+    """Replace both nodes by one normalization with the new scale and bias."""
     x, _, _, mean, variance = normalization.inputs
     replace_nodes(
         graph,
@@ -87,8 +87,12 @@ def _replace(graph: Graph, normalization: Node, node: Node, scale: Array, bias: 
 
 
 def _rank(graph: Graph, value: str) -> int | None:
-    found = graph.type_of(value)
-    return len(found.shape) if isinstance(found, TensorType) and found.shape is not None else None
+    value_type = graph.type_of(value)
+    return (
+        len(value_type.shape)
+        if isinstance(value_type, TensorType) and value_type.shape is not None
+        else None
+    )
 
 
 BATCH_NORMALIZATION_AFFINE_FUSION = RewriteRule(

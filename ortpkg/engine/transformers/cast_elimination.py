@@ -1,4 +1,4 @@
-"""Removes ``Cast`` nodes to the type that their input already has."""
+"""Remove ``Cast`` nodes to the type that their input already has."""
 
 from __future__ import annotations
 

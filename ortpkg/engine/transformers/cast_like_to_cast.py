@@ -1,4 +1,4 @@
-"""``CastLike`` becomes ``Cast`` to the type that it names, without waiting for that value."""
+"""Replace ``CastLike`` by ``Cast`` to the same type, which does not wait for that value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that compute the same from the same become one. Small equal constants count as the same."""
+"""Merge nodes that compute the same from the same inputs; small equal constants count as one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def _is_function_of_its_inputs(node: Node) -> bool:
-    """Operators of other domains may do anything, so they stay."""
+    """Return False for operators of other domains, which may have effects, and for random ones."""
     if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.subgraphs:
         return False
     return node.op_type not in _NOT_FUNCTIONS_OF_THEIR_INPUTS

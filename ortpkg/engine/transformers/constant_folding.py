@@ -1,4 +1,4 @@
-"""Computes nodes whose inputs are all constant, once, instead of in each run."""
+"""Compute nodes whose inputs are all constant once, instead of in each run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ortpkg.graph.load_control import load_control, poll_load
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import TensorType, element_type_of, numpy_dtype
 
-#: Not a function of their inputs, or kept apart on purpose: providers look for quantize/dequantize
-#: pairs, and folding a dequantized weight would make it four times as large.
+#: Operators that are no function of their inputs, or are left on purpose: providers look for
+#: quantize/dequantize pairs, and a dequantized weight is four times as large.
 _NEVER_FOLDED = frozenset({
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
     "Bernoulli", "Dropout", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
@@ -37,11 +37,11 @@ def fold_nodes(
     """Replace nodes on constants by what they compute.
 
     Args:
-        graph: is changed.
-        context: evaluates nodes, and says which may change.
-        folds: whether a node is to be folded.
-        largest_growth: how many times the bytes of its inputs a node's results may have, past the
-            first MiB.
+        graph: graph to change.
+        context: context that evaluates nodes, and decides which may change.
+        folds: returns True for a node that is to be folded.
+        largest_growth: factor by which a node's results may exceed the bytes of its inputs, past
+            the first MiB.
 
     Returns:
         Number of nodes that were replaced.
@@ -66,7 +66,9 @@ def _budget(graph: Graph) -> float:
     if control is None or control.memory_limit_nbytes is None:
         return inf
     made = sum(
-        each.nbytes for each in graph.initializers.values() if isinstance(each, ArrayInitializer)
+        initializer.nbytes
+        for initializer in graph.initializers.values()
+        if isinstance(initializer, ArrayInitializer)
     )
     return control.memory_limit_nbytes // 2 - made
 
@@ -78,11 +80,13 @@ def _fold(
     constants = _constant_inputs(graph, node)
     if constants is None or context.evaluate is None:
         return None
-    given = sum(constant.nbytes for constant in constants if constant is not None)
-    most = min(
-        max(largest_growth * given, _FREE_NBYTES), context.largest_constant_nbytes, left_nbytes
+    input_nbytes = sum(constant.nbytes for constant in constants if constant is not None)
+    limit_nbytes = min(
+        max(largest_growth * input_nbytes, _FREE_NBYTES),
+        context.largest_constant_nbytes,
+        left_nbytes,
     )
-    if any(_nbytes(tensor_type(graph, output)) > most for output in node.outputs if output):
+    if any(_nbytes(tensor_type(graph, output)) > limit_nbytes for output in node.outputs if output):
         return None
     try:
         outputs = context.evaluate(
@@ -93,7 +97,7 @@ def _fold(
     if outputs is None or not _are_tensors(outputs):
         return None
     made_nbytes = sum(map(part_nbytes, outputs))
-    if made_nbytes > most:
+    if made_nbytes > limit_nbytes:
         return None
     graph.remove_node(node)
     for name, output in zip(node.outputs, outputs, strict=False):
@@ -103,10 +107,7 @@ def _fold(
 
 
 def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | None:
-    """The node's inputs, None for those left out.
-
-    None as a whole where the node cannot be folded.
-    """
+    """Return the constant inputs, None for one left out; None if the node cannot be folded."""
     if node.domain not in (ONNX_DOMAIN, ML_DOMAIN) or node.subgraphs:
         return None
     if any(graph.is_output(output) for output in node.outputs):
@@ -119,14 +120,14 @@ def _constant_inputs(graph: Graph, node: Node) -> list[Initializer | None] | Non
     return constants
 
 
-def _nbytes(known: TensorType | None) -> int:
-    """Size of an output before it is computed, as far as it is known."""
-    if known is None or known.shape is None:
+def _nbytes(output_type: TensorType | None) -> int:
+    """Return the size of an output in bytes before it is computed; 0 if it is not known."""
+    if output_type is None or output_type.shape is None:
         return 0
-    sizes = [dimension for dimension in known.shape if isinstance(dimension, int)]
+    sizes = [dimension for dimension in output_type.shape if isinstance(dimension, int)]
     return (
-        prod(sizes) * numpy_dtype(known.element_type).itemsize
-        if len(sizes) == len(known.shape)
+        prod(sizes) * numpy_dtype(output_type.element_type).itemsize
+        if len(sizes) == len(output_type.shape)
         else 0
     )
 
@@ -136,7 +137,7 @@ def _are_tensors(outputs: Any) -> bool:
 
 
 def _add(graph: Graph, name: str, array: np.ndarray) -> None:
-    array = np.array(array, order="C")  # of its own: an evaluator may hand out a view of an input
+    array = np.array(array, order="C")  # a copy: an evaluator may return a view of an input
     array.flags.writeable = False
     element_type = element_type_of(array.dtype)
     graph.add_initializer(ArrayInitializer(name, array, element_type))

@@ -1,4 +1,4 @@
-"""``Constant`` nodes become initializers: other transformers know one kind of constant."""
+"""Turn ``Constant`` nodes into initializers: other transformers know one kind of constant."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _constant(node: Node, name: str) -> Initializer | None:
-    """The node's value under the name of its output.
-
-    None for a sparse one, which stays what it is.
-    """
+    """Return the node's value under the name of its output; None for a sparse one, which stays."""
     if len(node.attributes) != 1:
         return None
     ((key, attribute),) = node.attributes.items()

@@ -1,4 +1,4 @@
-"""Moves ``Add`` and ``Mul`` per channel behind a ``Conv`` into its weight and bias."""
+"""Move ``Add`` and ``Mul`` per channel behind a ``Conv`` into its weight and bias."""
 
 from __future__ import annotations
 

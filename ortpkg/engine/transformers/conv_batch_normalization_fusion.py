@@ -1,4 +1,4 @@
-"""``BatchNormalization`` behind a ``Conv`` moves into the convolution's weight and bias."""
+"""Move a ``BatchNormalization`` behind a ``Conv`` into the convolution's weight and bias."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def is_inference(graph: Graph, node: Node) -> bool:
-    """Whether a ``BatchNormalization`` only scales and shifts channels, into one output."""
+    """Return True if a ``BatchNormalization`` only scales and shifts channels, into one output."""
     if node.since_version < _FIRST_VERSION_WITHOUT_IS_TEST or node.attribute("training_mode", 0):
         return False
     # Version 7 could normalize each position by itself.

@@ -1,4 +1,4 @@
-"""The constant weight and bias of a ``Conv``, for the transformers that change them."""
+"""Constant weight and bias of a ``Conv``, for the transformers that change them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class ConvConstants:
 
     @property
     def rank(self) -> int:
-        """Dimensions of the weight, and of the output."""
+        """Number of dimensions of the weight, and of the output."""
         return self.weight.ndim
 
     @property
     def channels(self) -> int:
-        """Of the output."""
+        """Number of output channels."""
         return int(self.weight.shape[0])
 
     @classmethod
     def of(cls, graph: Graph, node: Node, context: TransformContext) -> ConvConstants | None:
-        """The constants; None where one is not constant, or no float tensor of the right rank."""
+        """Return a node's constants; None if one is not constant, or no float tensor that fits."""
         weight = constant_array(
             graph, node.inputs[_WEIGHT], largest_nbytes=context.largest_constant_nbytes
         )
@@ -54,10 +54,10 @@ class ConvConstants:
         return cls(weight=weight, bias=bias)
 
     def scaled(self, factor: Array) -> ConvConstants:
-        """Of a convolution whose output channels are ``factor`` times as large.
+        """Return constants of a convolution whose output channels are ``factor`` times as large.
 
         The weight is multiplied in its own precision, float16 in single: a copy of double size
-        would cost as much time as all else that a session's start does to a convolution.
+        would cost as much time as all else that the start of a session does to a convolution.
         """
         wide = factor.astype(np.float64)
         precision = np.result_type(self.weight.dtype, np.float32)
@@ -68,7 +68,7 @@ class ConvConstants:
         )
 
     def write(self, graph: Graph, node: Node) -> tuple[str, str, str]:
-        """Adds weight and bias as new constants; the inputs that ``node`` then has."""
+        """Add weight and bias as new constants; return the inputs that ``node`` then has."""
         dtype = self.weight.dtype
         weight = add_constant(graph, node.inputs[_WEIGHT], self.weight)
         bias = add_constant(graph, f"{node.inputs[_WEIGHT]}_bias", self.bias.astype(dtype))

@@ -1,7 +1,7 @@
-"""Looks rows of a quantized table up before they are dequantized.
+"""Look up rows of a quantized table before they are dequantized.
 
-The numpy engine needs it: as written, each run would make floats of a whole table of embeddings,
-four times its size, for a few of its rows.
+The numpy engine needs it: otherwise each run would convert a whole table of embeddings to floats,
+which take four times its size, for a few of its rows.
 """
 
 from __future__ import annotations

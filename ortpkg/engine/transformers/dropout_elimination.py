@@ -1,4 +1,4 @@
-"""Removes ``Dropout`` nodes that do nothing: not in training mode, and their mask unused."""
+"""Remove ``Dropout`` nodes that do nothing: not in training mode, and with an unused mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removes ``Identity`` nodes, those that hand a carried value through a loop's body among them."""
+"""Remove ``Identity`` nodes, also those that pass a carried value through a loop's body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDENTITY_ELIMINATION = RewriteRule(
 def _hand_on(graph: Graph, node: Node, context: TransformContext) -> bool:
     """Make the input itself an output of the sub-graph, so that no iteration copies it.
 
-    Who runs the sub-graph knows inputs and outputs by their order. Other runtimes want a node
+    Our engine matches a sub-graph's inputs and outputs by position. Other runtimes want a node
     between them.
     """
     source, output = node.inputs[0], node.outputs[0]

@@ -1,21 +1,21 @@
-"""Runs nodes on float16 and bfloat16 in float32, with casts where float32 begins and ends.
+"""Run nodes on float16 and bfloat16 in float32, with casts where float32 begins and ends.
 
-A correctness transformer: it runs after the partition at every optimization level, as
-onnxruntime's. It takes nodes whose provider has no kernel for the narrow type, and nodes whose
-kernel would widen what it takes and round what it makes, each by itself. The partition itself takes
-nodes so (:func:`widen_nodes`), before it, for providers that would run them in float32 only (ADR
-15). What onnxruntime 1.31 does (``insert_cast_transformer.cc``), at every level too:
+Results are correct only with this transformer, so it runs after the partition at every
+optimization level, as onnxruntime's does. It takes nodes whose provider has no kernel for the
+narrow type, and nodes whose kernel would widen its inputs and round its outputs, each by itself.
+Before the partition, :func:`widen_nodes` does the same for providers that run a node in float32
+only (ADR 15). It follows onnxruntime 1.31 (``insert_cast_transformer.cc``):
 
 - Neighbours in float32 pass values on as they are. The rounding to the narrow type between them is
   dropped: results are nearer to float32's, and stay finite past the narrow type's range.
-- So do nodes between them that only move values. (onnxruntime takes one such node in a row; here as
-  many as there are.)
-- A model's own cast next to such a node is dropped likewise, where it converts from or to float32;
+- So do nodes between them that only move values. (onnxruntime takes one such node in a row; here
+  any number is taken.)
+- A model's own cast next to such a node is dropped likewise, if it converts from or to float32;
   one from other numbers gives float32.
 - Constants are converted once. (With optimization off, onnxruntime casts them in each run.)
 
 Graph inputs and outputs, values that sub-graphs take, and nodes that are about the narrow type keep
-it.
+that type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ortpkg.graph.operator_schemas import constraint_types, resolve_since_versio
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, TensorType
 
-#: A cast from the narrow type to one of these may as well read the float32 before it.
+#: Types to which a cast from the narrow type may as well read the float32 value before it.
 _NUMBERS = frozenset({
     ElementType.FLOAT, ElementType.DOUBLE, ElementType.FLOAT16, ElementType.BFLOAT16,
     ElementType.BOOL, ElementType.INT8, ElementType.INT16, ElementType.INT32, ElementType.INT64,
@@ -53,7 +53,7 @@ _NUMBERS = frozenset({
 
 @dataclass(slots=True)
 class _Widening:
-    """What one pass over a graph has made so far.
+    """Values and casts that one pass over a graph has made so far.
 
     Attributes:
         wide_of: narrow value → the same in float32.
@@ -76,7 +76,10 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def widenable_nodes(graph: Graph) -> set[int]:
-    """Nodes of no provider that take narrow floats and in float32 do the same but for rounding."""
+    """Return nodes without a provider that take narrow floats and may compute in float32 instead.
+
+    Their results in float32 differ by rounding only.
+    """
     return {
         node.index
         for node in graph.nodes
@@ -85,10 +88,11 @@ def widenable_nodes(graph: Graph) -> set[int]:
 
 
 def widen_nodes(graph: Graph, wanted: Collection[int]) -> set[int]:
-    """Puts nodes of :func:`widenable_nodes` into float32, with casts around them.
+    """Put nodes of :func:`widenable_nodes` into float32, with casts around them.
 
-    Returns which of ``wanted`` it did. Left are those that only move values and are not between
-    others of ``wanted``: they would gain nothing.
+    Returns:
+        Those of ``wanted`` that were changed. Nodes that only move values and are not between
+        others of ``wanted`` stay: they would gain nothing.
     """
     movers = [index for index in sorted(wanted) if only_moves_values(graph.node(index))]
     chosen = set(wanted).difference(movers)
@@ -115,7 +119,7 @@ def _widen_all(
 
 
 def _remove_casts_to_same_type(graph: Graph, context: TransformContext) -> int:
-    """Removes casts between two float32 nodes, which with optimization off nothing else has."""
+    """Remove casts between two float32 nodes; with optimization off, nothing else does."""
     casts = [
         node
         for node in graph.nodes
@@ -142,7 +146,7 @@ def _nodes_for_float32(graph: Graph, order: Sequence[int], context: TransformCon
 
 
 def _may_widen(graph: Graph, node: Node) -> bool:
-    """Whether ``node`` takes narrow floats, only tensors, and means the same in float32."""
+    """Return True if ``node`` takes narrow floats, only tensors, and means the same in float32."""
     if not any(_is_narrow(graph, value) for value in node.inputs) or not may_run_in_float32(node):
         return False
     return all(
@@ -158,15 +162,18 @@ def _has_float32_kernel(graph: Graph, node: Node, context: TransformContext) -> 
 
 
 def widened_types(types: Mapping[str, ElementType]) -> dict[str, ElementType]:
-    """The types of a node's constraints with float32 in place of narrow floats."""
+    """Return the types of a node's constraints, with float32 in place of narrow floats."""
     return {
-        name: ElementType.FLOAT if found in NARROW_FLOATS else found
-        for name, found in types.items()
+        name: ElementType.FLOAT if element_type in NARROW_FLOATS else element_type
+        for name, element_type in types.items()
     }
 
 
 def _movers_between(graph: Graph, movers: Sequence[int], chosen: set[int]) -> set[int]:
-    """Those of ``movers`` whose narrow values come from and go to float32 nodes or their like."""
+    """Return those of ``movers`` whose narrow values come from and go to float32 nodes.
+
+    Other movers that stay count as such nodes.
+    """
     between = set(movers)
     suspects = list(reversed(movers))
     while suspects:
@@ -250,11 +257,11 @@ def _wide_input(
 
 
 def _pass_on(graph: Graph, cast_back: Node, context: TransformContext) -> None:
-    """Has the model's own casts read the float32 value before ``cast_back``, removed if unused."""
+    """Let the model's own casts read the float32 value, and remove ``cast_back`` if unused."""
     narrow = cast_back.outputs[0]
     casts = [cast for cast in graph.consumer_nodes(narrow) if _is_cast(cast, context)]
-    own = sum(_target(cast) in _NUMBERS for cast in casts) == graph.use_count(narrow)
-    only_casts = own and not graph.is_output(narrow)
+    only_number_casts = sum(_target(cast) in _NUMBERS for cast in casts) == graph.use_count(narrow)
+    only_casts = only_number_casts and not graph.is_output(narrow)
     for cast in casts:
         to_float = _target(cast) is ElementType.FLOAT
         if to_float or only_casts:
@@ -295,7 +302,7 @@ def _casts_numbers(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _target(cast: Node) -> ElementType | None:
-    """The type that it casts to; None for one that is none, which its kernel refuses."""
+    """Return the type that a cast converts to; None if the number stands for no type."""
     to = cast.attribute("to")
     if isinstance(to, str):
         return ElementType.__members__.get(to)
@@ -303,8 +310,8 @@ def _target(cast: Node) -> ElementType | None:
 
 
 def _element_type(graph: Graph, value: str) -> ElementType | None:
-    found = tensor_type(graph, value)
-    return None if found is None else found.element_type
+    value_type = tensor_type(graph, value)
+    return None if value_type is None else value_type.element_type
 
 
 def _is_narrow(graph: Graph, value: str) -> bool:

@@ -1,4 +1,4 @@
-"""Replaces small integer tensors whose elements shape inference knows by constants.
+"""Replace small integer tensors whose elements shape inference knows by constants.
 
 A declared size can be picked from the shape of a tensor with free sizes, too:
 ``Gather(Shape(x), 2)`` of ``x: (batch, 3, 8, 8)`` is 8. Constant folding then continues through

@@ -1,4 +1,4 @@
-"""Replaces an ``If`` with a constant condition by the nodes of the branch that is taken.
+"""Replace an ``If`` with a constant condition by the nodes of the branch that is taken.
 
 Exporters write conditions about shapes, such as whether a dimension is 1; these become constant as
 soon as the shape is known. Left in a branch, nodes would run on the last provider, and no fusion

@@ -1,4 +1,4 @@
-"""``Add`` behind a ``MatMul`` of two matrices makes one ``Gemm``."""
+"""Fuse a ``MatMul`` of two matrices and the ``Add`` behind it into one ``Gemm``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
 
 
 def _broadcasts(addend: tuple[Dimension, ...], result: tuple[Dimension, Dimension]) -> bool:
-    """Whether ``addend`` surely broadcasts to the product's shape and leaves it as it is."""
+    """Return True if ``addend`` surely broadcasts to the product's shape without enlarging it."""
     if len(addend) > _MATRIX_RANK:
         return False
     aligned = result[_MATRIX_RANK - len(addend) :]

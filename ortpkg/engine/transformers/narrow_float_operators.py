@@ -1,7 +1,7 @@
-"""Which operators compute float16 and bfloat16 in float32, only move them, or ask their type.
+"""Tables of operators that only move float16 and bfloat16, or depend on their type.
 
-Kernels of the first kind widen what they take and round what they make, so they may as well be
-given float32. The tables name the others; what they do not name computes.
+All other operators compute: their kernels widen narrow inputs and round the results, so they may
+as well be given float32.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ortpkg.graph.types import ElementType
 
 NARROW_FLOATS = frozenset({ElementType.FLOAT16})
 
-#: Values come out as they went in, of whatever type.
+#: Operators that pass values of any type on unchanged.
 _MOVERS = frozenset({
     "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather",
     "GatherElements", "GatherND", "Identity", "NonZero", "OneHot", "Pad", "Reshape",
@@ -20,25 +20,25 @@ _MOVERS = frozenset({
     "Where",
 })  # fmt: skip
 
-#: The narrow type is what they are about: conversions, scales of quantized values, types of random
-#: numbers.
+#: Operators whose meaning depends on the narrow type: conversions, scales of quantized values,
+#: types of random numbers.
 _ABOUT_TYPES = frozenset({
     "Bernoulli", "BitCast", "Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear",
     "DynamicQuantizeLinear", "EyeLike", "Multinomial", "QuantizeLinear", "RandomNormal",
     "RandomNormalLike", "RandomUniform", "RandomUniformLike",
 })  # fmt: skip
 
-#: Attributes that state a type of their own: with one, the outputs' type is not the inputs'.
+#: Attributes that name a type: with one of them, the outputs' type is not that of the inputs.
 _TYPE_ATTRIBUTES = frozenset(
     {"to", "dtype", "value", "output_dtype", "output_datatype", "saturate"}
 )
 
-#: They hand on a whole cache of earlier keys and values, of which they compute with a part.
+#: Operators that pass on a whole cache of earlier keys and values, and compute with a part of it.
 _WITH_CACHE = frozenset({"GroupQueryAttention", "SparseAttention"})
 
 
 def may_run_in_float32(node: Node) -> bool:
-    """Whether ``node`` does the same with float32 for its narrow floats, but for rounding."""
+    """Return True if ``node`` does the same in float32, apart from rounding."""
     if node.domain not in (ONNX_DOMAIN, MICROSOFT_DOMAIN) or node.subgraphs:
         return False
     if (
@@ -51,7 +51,7 @@ def may_run_in_float32(node: Node) -> bool:
 
 
 def only_moves_values(node: Node) -> bool:
-    """Whether ``node`` computes nothing with floats, so that float32 by itself gains nothing."""
+    """Return True if ``node`` computes nothing with floats: float32 alone gains nothing."""
     return (
         node.domain == ONNX_DOMAIN
         and node.op_type in _MOVERS

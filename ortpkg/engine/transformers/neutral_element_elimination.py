@@ -1,4 +1,4 @@
-"""Removes x + 0, x - 0, x * 1 and x / 1 where the constant does not change the shape either."""
+"""Remove x + 0, x - 0, x * 1 and x / 1 if the constant does not change the shape either."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _is_neutral(graph: Graph, node: Node, slot: int) -> bool:
-    """Whether the input at ``slot`` changes neither value nor shape of the other one."""
+    """Return True if the input at ``slot`` changes neither value nor shape of the other one."""
     other = tensor_type(graph, node.inputs[1 - slot])
     constant = constant_array(graph, node.inputs[slot], largest_nbytes=_LARGEST_NBYTES)
     if other is None or other.shape is None or constant is None:

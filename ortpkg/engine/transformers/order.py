@@ -1,7 +1,7 @@
 """Transformers of each level, in the order in which they run; nothing else orders them.
 
-Rules that only make numpy faster have no place here: speed is machine code's, whose compiler fuses
-operations itself.
+Rules that only make numpy faster do not belong here: speed is the job of machine code, whose
+compiler fuses operations itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Moves a ``Pad`` of zeros over spatial dimensions into the ``Conv`` behind it."""
+"""Move a ``Pad`` of zeros over spatial dimensions into the ``Conv`` behind it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     half = len(added) // 2
     spatial = (*added[_SPATIAL:half], *added[half + _SPATIAL :])
-    own = node.attribute("pads") or (0,) * len(spatial)
-    if len(own) != len(spatial):
+    conv_pads = node.attribute("pads") or (0,) * len(spatial)
+    if len(conv_pads) != len(spatial):
         return False
-    pads = tuple(mine + more for mine, more in zip(own, spatial, strict=True))
+    pads = tuple(
+        conv_pad + added_pad for conv_pad, added_pad in zip(conv_pads, spatial, strict=True)
+    )
     attributes = {
         **node.attributes,
         "auto_pad": Attribute("STRING", b"NOTSET"),
@@ -49,7 +51,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _zero_pads(graph: Graph, pad: Node) -> tuple[int, ...] | None:
-    """What ``pad`` adds to each dimension's ends, if these are constant numbers of zeros."""
+    """Return the pads at each dimension's ends; None if they are not constant, or not of zeros."""
     if pad.attribute("mode", "constant") != "constant":
         return None
     if pad.since_version < _FIRST_VERSION_WITH_INPUTS:

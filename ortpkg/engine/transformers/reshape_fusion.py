@@ -1,4 +1,4 @@
-"""Removes ``Reshape`` nodes that keep the shape, and the first of two in a row."""
+"""Remove ``Reshape`` nodes that keep the shape, and the first of two in a row."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
-    """A constant target without zeros needs only the elements, not the shape before it.
+    """Bypass a ``Reshape`` before this one if the target is constant and has no zeros.
 
-    A zero would copy a dimension of that shape.
+    Such a target needs only the elements; a zero would copy a dimension of the shape before it.
     """
     if node.since_version < _FIRST_VERSION_WITH_SHAPE_INPUT:
         return False

@@ -1,4 +1,4 @@
-"""Steps of transformers: bypass a node, replace nodes by one, find constants, sole consumers."""
+"""Steps that transformers share: bypass nodes, replace them, find constants and sole consumers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ Array = npt.NDArray[Any]
 
 
 def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
-    """Removes ``node``, whose first output equals its input ``slot`` and whose others nobody uses.
+    """Remove a node that passes its input ``slot`` on as its first output; the others are unused.
 
-    Returns whether it could. It cannot where the output is the graph's and the input's name must
-    stay too: then a node has to stand between.
+    Returns:
+        True if it was removed. It stays if its output is one of the graph and the input's name must
+        stay too: then a node has to stand between them.
     """
     output, source = node.outputs[0], node.inputs[slot]
     if not graph.is_output(output):
@@ -46,10 +47,10 @@ def replace_nodes(
     attributes: Mapping[str, Attribute] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Node:
-    """Puts one new node in place of ``old``, whose last makes the value that remains.
+    """Replace ``old`` by one new node that makes the value of the last of them.
 
-    It takes over that one's place, outputs (unless others are given) and provider. The caller has
-    made sure that nobody else uses what the others make.
+    It takes over the last one's position, provider and, if none are given, its outputs. The caller
+    has made sure that nothing else uses what the other nodes make.
     """
     last = old[-1]
     for node in old:
@@ -71,7 +72,10 @@ def replace_nodes(
 
 
 def sole_consumer(graph: Graph, value: str) -> Node | None:
-    """The node that alone uses ``value``, in one slot; None for graph outputs and sub-graphs."""
+    """Return the only node that uses ``value``, in one slot.
+
+    None for graph outputs and values that sub-graphs use.
+    """
     if graph.is_output(value) or graph.use_count(value) != 1:
         return None
     (use,) = graph.consumers_of(value)
@@ -79,7 +83,7 @@ def sole_consumer(graph: Graph, value: str) -> Node | None:
 
 
 def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | None:
-    """The ONNX node of ``op_types`` that makes ``value``, its only used output, used once."""
+    """Return the ONNX node of ``op_types`` whose only used output is ``value``, used once."""
     producer = graph.producer_of(value) if value else None
     if producer is None or producer.domain != ONNX_DOMAIN or producer.op_type not in op_types:
         return None
@@ -89,19 +93,19 @@ def sole_consumed_producer(graph: Graph, value: str, *op_types: str) -> Node | N
 
 
 def has_used_output(graph: Graph, outputs: Sequence[str]) -> bool:
-    """Whether any of these values is consumed or a graph output."""
+    """Return True if any of these values is consumed, or is a graph output."""
     return any(name and (graph.is_output(name) or graph.use_count(name)) for name in outputs)
 
 
 def same_provider(*nodes: Node) -> bool:
-    """Whether the nodes run on one provider; those of different ones are not fused."""
+    """Return True if the nodes run on one provider; nodes of different ones are not fused."""
     return len({node.execution_provider for node in nodes}) == 1
 
 
 def constant_array(graph: Graph, value: str, *, largest_nbytes: int) -> Array | None:
-    """The constant ``value`` as an array.
+    """Return the constant ``value`` as an array.
 
-    None where it is none, or is larger than the transformer wants to read.
+    None if it is not constant, or is larger than ``largest_nbytes``.
     """
     initializer = graph.constant(value) if value else None
     if initializer is None or initializer.nbytes > largest_nbytes:
@@ -110,7 +114,7 @@ def constant_array(graph: Graph, value: str, *, largest_nbytes: int) -> Array | 
 
 
 def constant_ints(graph: Graph, value: str) -> tuple[int, ...] | None:
-    """The whole numbers of a small constant (a shape, axes, ...); None where it is not constant."""
+    """Return the integers of a small constant (a shape, axes, ...); None if it is not constant."""
     array = constant_array(graph, value, largest_nbytes=4096)
     if array is None or array.dtype.kind not in "iu":
         return None
@@ -118,7 +122,7 @@ def constant_ints(graph: Graph, value: str) -> tuple[int, ...] | None:
 
 
 def add_constant(graph: Graph, stem: str, array: Array) -> str:
-    """Adds a constant under a new name, which it returns. The array must not change afterwards."""
+    """Add a constant and return its new name. The array must not change afterwards."""
     name = graph.make_name(stem)
     array.flags.writeable = False
     element_type = element_type_of(array.dtype)
@@ -128,21 +132,21 @@ def add_constant(graph: Graph, stem: str, array: Array) -> str:
 
 
 def tensor_type(graph: Graph, value: str) -> TensorType | None:
-    """The type of ``value`` where it is known to be a tensor."""
+    """Return the type of ``value`` if it is known to be a tensor, else None."""
     value_type = graph.type_of(value) if value else None
     return value_type if isinstance(value_type, TensorType) else None
 
 
 def known_shape(graph: Graph, value: str) -> Shape | None:
-    """The shape of ``value`` where at least its rank is known."""
-    found = tensor_type(graph, value)
-    return None if found is None else found.shape
+    """Return the shape of ``value`` if at least its rank is known, else None."""
+    value_type = tensor_type(graph, value)
+    return None if value_type is None else value_type.shape
 
 
 def is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
-    """Whether a tensor of ``shape`` broadcasts over [batch, channels, ...] of ``rank`` unchanged.
+    """Return True if ``shape`` broadcasts over [batch, channels, ...] of ``rank`` unchanged.
 
-    It has a value per channel, or one for all, and leaves that shape as it is.
+    Such a tensor has a value per channel, or one for all, and leaves the other's shape as it is.
     """
     if rank < 2 or len(shape) > rank:
         return False
@@ -153,6 +157,6 @@ def is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
 
 
 def per_channel(array: Array, rank: int, channels: int) -> Array:
-    """A tensor for which :func:`is_per_channel` holds, as a vector with one value per channel."""
+    """Return a tensor that passes :func:`is_per_channel` as a vector with one value per channel."""
     padded = array.reshape((1,) * (rank - array.ndim) + array.shape)
     return np.broadcast_to(padded.reshape(-1), (channels,))

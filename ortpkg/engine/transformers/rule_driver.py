@@ -1,4 +1,4 @@
-"""Applies rewrite rules to every node of a graph, in topological order, once."""
+"""Apply rewrite rules to every node of a graph once, in topological order."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class RuleDriver:
                 self._rules_of.setdefault(key, []).append(rule)
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
-        """One round; how many changes the rules made."""
+        """Run one round and return the number of changes that the rules made."""
         changes = 0
         for index in topological_order(graph):
             if not graph.has_node(index):
                 continue
             poll_load()
             node = graph.node(index)
-            found = self._rules_of.get((node.domain, node.op_type))
-            if found is None or not context.may_change(node):
+            rules = self._rules_of.get((node.domain, node.op_type))
+            if rules is None or not context.may_change(node):
                 continue
-            for rule in found:
+            for rule in rules:
                 if len(node.inputs) >= rule.fewest_inputs and rule.rewrite(graph, node, context):
                     changes += 1
                     if not graph.has_node(index):

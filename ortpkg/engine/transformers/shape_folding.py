@@ -1,4 +1,4 @@
-"""``Shape`` and ``Size`` of a value whose dimensions are all known become constants."""
+"""Replace ``Shape`` and ``Size`` of a value whose dimensions are all known by constants."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
         ):  # older versions define neither, and no type
             return False
         shape = shape[start:end]
-    known = [dimension for dimension in shape if isinstance(dimension, int)]
-    if len(known) < len(shape):
+    sizes = [dimension for dimension in shape if isinstance(dimension, int)]
+    if len(sizes) < len(shape):
         return False
-    numbers = known if node.op_type == "Shape" else [prod(known)]
+    numbers = sizes if node.op_type == "Shape" else [prod(sizes)]
     if any(number > _LARGEST for number in numbers):
         return False  # no run will see such a value
-    value = np.array(known if node.op_type == "Shape" else prod(known), dtype=np.int64)
+    value = np.array(sizes if node.op_type == "Shape" else prod(sizes), dtype=np.int64)
     graph.remove_node(node)
     graph.replace_all_uses(output, add_constant(graph, output, value))
     return True

@@ -1,4 +1,4 @@
-"""``Sum`` of two becomes ``Add``, which other rules know, and ``Sum`` of one nothing."""
+"""Replace ``Sum`` of two by ``Add``, which other rules know, and remove ``Sum`` of one."""
 
 from __future__ import annotations
 

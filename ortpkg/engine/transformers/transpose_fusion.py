@@ -1,4 +1,4 @@
-"""Removes ``Transpose`` nodes that keep the order of axes, and makes one of two in a row."""
+"""Remove ``Transpose`` nodes that keep the order of axes, and merge two in a row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
-    """The first one may stay, for its other consumers: the second then no longer waits for it."""
+    """Let the second of two read the input of the first, which stays if it has other consumers."""
     first = graph.producer_of(node.inputs[0])
     if (
         first is None
@@ -35,7 +35,7 @@ def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
 
 
 def _order_of(graph: Graph, node: Node) -> tuple[int, ...] | None:
-    """The order of axes; None where it is the reverse of an unknown number, or no order at all."""
+    """Return the order of axes; None if it reverses an unknown number of them, or is no order."""
     order = node.attribute("perm")
     if order is None:
         shape = known_shape(graph, node.inputs[0])

@@ -1,8 +1,6 @@
-"""Removes nodes whose outputs nobody uses, and constants likewise.
+"""Remove nodes whose outputs nobody uses, and unused constants.
 
-No ONNX operator has other effects.
-
-A node without any output is there for an effect, and stays.
+No ONNX operator has other effects. A node without any output is there for an effect, and stays.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Dequantizes 8-bit weights once, instead of in each run.
+"""Dequantize 8-bit weights once, instead of in each run.
 
-Only for nodes of the numpy engine: other providers have products of quantized values, and look for
-these nodes before. Weights of fewer bits stay as they are, as their floats would take too much
+Only nodes of the numpy engine change: other providers have products of quantized values, and look
+for these nodes before. Weights of fewer bits stay as they are, as their floats would take too much
 memory; so do those of a model that is going to be written.
 """
 
@@ -13,7 +13,7 @@ from ortpkg.engine.transformers.transform_context import GraphPass, TransformCon
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import PACKED_BITS
 
-#: A float32 for each byte.
+#: Growth of a weight: four bytes of float32 for each byte.
 _LARGEST_GROWTH = 4
 
 
