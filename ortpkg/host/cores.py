@@ -1,4 +1,4 @@
-"""Counts the cores for this process: those it may run on, and those its container may use."""
+"""Number of cores for this process: those it may run on, and those its container may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 _ROOT = Path("/")
-#: Where systems mount the CPU controller of version 1, below the folder of control groups.
+#: Mount points of version 1's CPU controller, below the folder of control groups.
 _CPU_MOUNTS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
 
@@ -25,23 +25,26 @@ def usable_cores() -> int:
 def quota_cores(root: Path = _ROOT) -> int | None:
     """Return the number of whole cores' time that the container's quota allows, rounded up.
 
-    None where there is no quota. ``root``: of the file system, for tests.
+    None without a quota.
+
+    Args:
+        root: root of the file system; tests pass a folder of their own.
     """
     quotas = list(_quotas(root))
     return max(1, min(quotas)) if quotas else None
 
 
 def threads_for_quota() -> int:
-    """Return as many threads as the quota allows; 0 where there is none, or all cores are allowed.
+    """Return as many threads as the quota allows; 0 without a quota, or if it allows all cores.
 
-    For libraries that count cores by themselves and know no quota.
+    Meant for libraries that count cores by themselves and know no quota.
     """
     quota = quota_cores()
     return quota if quota is not None and quota < _cores_to_run_on() else 0
 
 
 def _cores_to_run_on() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux only; psutil says the same, and takes loading
+    if hasattr(os, "sched_getaffinity"):  # Linux only; psutil agrees, but takes loading
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 

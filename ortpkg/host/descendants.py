@@ -1,4 +1,4 @@
-"""The processes below a process, found without a look at all others of the machine."""
+"""Finds the processes below a process, without a look at all others of the machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ _MOST_DESCENDANTS = 1000
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Processes that a process started, and those that these started, as far as they live.
+    """Return the living processes that a process started, and those that these started.
 
-    Known on Linux, elsewhere none. One that cut itself loose (a daemon) is nobody's descendant.
+    Empty on systems other than Linux. A process that cut itself loose (a daemon) is not included.
+
+    Args:
+        pid: number of the process at the top.
+
+    Returns:
+        Numbers of the processes, about 1000 at most.
     """
-    # psutil's children() reads every process of the machine: some ms, and this is asked all along.
-    found: list[int] = []
+    # psutil's children() reads every process of the machine: some ms, too long for each poll.
+    descendants: list[int] = []
     waiting = [pid]
-    while waiting and len(found) < _MOST_DESCENDANTS:
+    while waiting and len(descendants) < _MOST_DESCENDANTS:
         children = _children(waiting.pop())
-        found += children
+        descendants += children
         waiting += children
-    return found
+    return descendants
 
 
 def _children(pid: int) -> list[int]:
-    """Those that any of its threads started; none where it is gone, or the system does not say."""
-    found: list[int] = []
+    """Return the processes that any thread of this one started; none if it has ended."""
+    children: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.scandir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError, ValueError):
-                found += map(int, Path(thread.path, "children").read_text(encoding="ascii").split())
-    return found
+                children += map(
+                    int, Path(thread.path, "children").read_text(encoding="ascii").split()
+                )
+    return children

@@ -1,6 +1,6 @@
 """Folders of this user: caches, records, settings, installed packages.
 
-Each is what a variable of ours names, else the one of platformdirs. None of them need exist yet.
+An environment variable of ours names each, else platformdirs does. None of them need exist yet.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ STORE_ENVIRONMENT = "ORTPKG_STORE"
 
 
 def cache_directory() -> Path:
-    """Folder of what may be deleted at any time."""
+    """Return the folder of files that may be deleted at any time."""
     return Path(_user_directory("cache", CACHE_ENVIRONMENT))
 
 
 def config_directory() -> Path:
-    """Folder of settings."""
+    """Return the folder of the user's settings."""
     return Path(_user_directory("config", CONFIG_ENVIRONMENT))
 
 
 def state_directory() -> str:
-    """Folder of what programs remember of a user.
+    """Return the folder of what programs remember of a user.
 
-    Text, since a Path takes as long to make as a selection takes to see that nothing is there.
+    A str: making a Path takes as long as the whole look at an empty folder during a selection.
     """
     return _user_directory("state", STATE_ENVIRONMENT)
 
 
 def records_directory() -> str:
-    """Folder with one file per package that was measured here or failed here."""
+    """Return the folder with one file per package that was measured here or failed here."""
     return os.path.join(state_directory(), "records")  # noqa: PTH118 - see state_directory
 
 
@@ -47,22 +47,25 @@ def has_records() -> bool:
 
 
 def bench_lock_path() -> Path:
-    """Path to the lock held while something is measured, so that no two benchmarks overlap."""
+    """Return the path of the lock held while something is measured: no two benchmarks overlap."""
     return Path(state_directory()) / "bench.lock"
 
 
 def store_directory() -> Path:
-    """Folder of installed packages: ``ORTPKG_STORE``, else ``store`` in the user's for data."""
-    if stated := os.environ.get(STORE_ENVIRONMENT):
-        return Path(stated)
+    """Return the folder of installed packages.
+
+    ``ORTPKG_STORE`` names it; without that, it is ``store`` in the user's folder for data.
+    """
+    if path := os.environ.get(STORE_ENVIRONMENT):
+        return Path(path)
     return Path(_user_directory("data", STORE_ENVIRONMENT), "store")
 
 
 def below_home(path: str) -> str:
     """Return the path of ``~/...`` in the user's home directory.
 
-    That is ``HOME`` where it is an absolute path, else what the system has: with an empty one,
-    files would go into the root of the file system.
+    ``HOME`` counts if it is an absolute path, else the system's entry for the user: with an empty
+    ``HOME``, files would go into the root of the file system.
     """
     if sys.platform != "win32" and not os.path.isabs(os.environ.get("HOME", "/")):  # noqa: PTH117
         import pwd  # rarely needed
@@ -76,10 +79,11 @@ def below_home(path: str) -> str:
 def _user_directory(kind: str, variable: str) -> str:
     """Return the folder that a variable names, else the user's for that kind of file.
 
-    Raises UsageError where the system knows no home directory.
+    Raises:
+        UsageError: the system knows no home directory.
     """
-    if stated := os.environ.get(variable):
-        return stated
+    if path := os.environ.get(variable):
+        return path
     import platformdirs  # 10 to 20 ms, of use only where no variable names the folder
 
     directories = platformdirs.PlatformDirs("ortpkg", appauthor=False)

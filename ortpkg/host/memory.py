@@ -1,6 +1,7 @@
-"""How much memory the machine has, and how much processes of it hold.
+"""Memory of the machine, and memory that its processes hold.
 
-By hand is what ``psutil`` lacks: the limits of control groups, and the peak of a process on Linux.
+``psutil`` answers most of it. It lacks the limits of control groups, and the peak of a process on
+Linux.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ from typing import Any
 
 from ortpkg.host.descendants import descendants_of
 
-#: Below the root of the system, where a Linux container has its limit of memory and says what it
-#: holds: version 2 of control groups, version 1.
+#: Files with a Linux container's limit of memory and with what it holds, relative to the root of
+#: the file system: for version 2 of control groups, then for version 1.
 CONTROL_GROUP_MEMORY = (
     ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current"),
     ("sys/fs/cgroup/memory/memory.limit_in_bytes", "sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 _CGROUP_LIMITS = tuple(Path("/", limit) for limit, _ in CONTROL_GROUP_MEMORY)
-#: Descendants are looked for no more often.
+#: Shortest time between two looks for descendants.
 _LEAST_INTERVAL_S = 0.2
 
 
 @cache
 def machine_memory_nbytes() -> int:
-    """The memory that this process can have: the machine's, or its container's where that is less.
+    """Return the memory that this process can have, in bytes.
 
-    ``sys.maxsize`` where the operating system does not say.
+    That is the machine's, or its container's limit if that is less; ``sys.maxsize`` if the
+    operating system does not say.
     """
     try:
-        # Every run asks; psutil, which does the same on these systems, is not loaded for that.
+        # Every run asks, so psutil, which does the same on these systems, is not loaded for this.
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except AttributeError:  # Windows
         total = physical_memory_nbytes()[0] or sys.maxsize
@@ -43,7 +45,7 @@ def machine_memory_nbytes() -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """Limits of a Linux container, version 2 and 1 of control groups; none on other systems."""
+    """Return the limits of a Linux container in bytes; none on other systems."""
     limits = []
     for path in _CGROUP_LIMITS:
         with contextlib.suppress(OSError, ValueError):  # "max": none
@@ -52,20 +54,23 @@ def _cgroup_limits() -> list[int]:
 
 
 def physical_memory_nbytes() -> tuple[int | None, int | None]:
-    """The machine's memory, and what of it is available now; None where the system does not say."""
+    """Return the machine's memory, and its available memory, in bytes; None if unknown."""
     import psutil  # not worth its import where nobody asks
 
     try:
-        found = psutil.virtual_memory()
+        memory = psutil.virtual_memory()
     except (OSError, psutil.Error):
         return None, None
-    return int(found.total), int(found.available)
+    return int(memory.total), int(memory.available)
 
 
 def resident_nbytes(pid: int | None = None) -> int:
-    """Memory of the process (of this one) that is in RAM, shared libraries included.
+    """Return the memory of a process that is in RAM, in bytes, shared libraries included.
 
-    0 where the system does not say.
+    0 if the system does not say.
+
+    Args:
+        pid: number of the process; None for this one.
     """
     import psutil  # see above
 
@@ -77,19 +82,20 @@ def resident_nbytes(pid: int | None = None) -> int:
 
 @lru_cache(maxsize=64)
 def _process(pid: int) -> Any:
-    """psutil's view of a process, kept: to make it takes longer than to ask it for its memory."""
+    """Return psutil's view of a process, cached: making it takes longer than asking its memory."""
     import psutil  # see above
 
     return psutil.Process(pid)
 
 
 def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
-    """The most memory that this process has held at one time since its program started.
+    """Return the most memory that this process has held since its program started, in bytes.
 
-    None where the system does not tell.
+    None if the system does not say. On Linux this is ``VmHWM``, not ``ru_maxrss``, which starts at
+    what the *parent* held when it made this process.
 
-    On Linux ``VmHWM``, not ``ru_maxrss``: that one starts at what the *parent* held when it made
-        this process.
+    Args:
+        status: the kernel's file about the process, for tests.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in status.read_text(encoding="ascii", errors="replace").splitlines():
@@ -104,10 +110,10 @@ def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:
 
 
 class DescendantMemory:
-    """The memory of all processes below a given one; known on Linux, elsewhere none.
+    """Memory of all processes below a given one; 0 on systems other than Linux.
 
-    Only memory that is theirs alone counts: pages that a fork shares with the process that it was
-    made from are that one's. One that cut itself loose (a daemon) is nobody's descendant.
+    Only private memory counts; pages that a fork shares belong to the process that it was made
+    from. A process that cut itself loose (a daemon) is not included.
     """
 
     def __init__(self, pid: int) -> None:
@@ -116,7 +122,7 @@ class DescendantMemory:
         self._nbytes = 0
 
     def nbytes(self) -> int:
-        """As it was a moment ago, at most: to look costs more than to look at one process."""
+        """Return the sum in bytes, at most 0.2 s old: looking costs more than for one process."""
         now = time.monotonic()
         if sys.platform == "linux" and now - self._found_at >= _LEAST_INTERVAL_S:
             self._found_at = now
@@ -125,7 +131,7 @@ class DescendantMemory:
 
 
 def _private_nbytes(pid: int) -> int:
-    """What it shares with nobody; 0 where it is gone."""
+    """Return the memory that a process shares with no other, in bytes; 0 if it has ended."""
     import psutil  # see above
 
     try:

@@ -16,9 +16,9 @@ ResultT = TypeVar("ResultT")
 
 
 def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
-    """Return ``call()``; exceptions that a signal handler raised meanwhile are passed on as such.
+    """Return ``call()``; raise an exception of a signal handler meanwhile as it was raised.
 
-    Also if another error was raised from such an exception.
+    Also if another error was raised from that exception.
     """
     try:
         return call()
@@ -32,7 +32,7 @@ def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
 def pass_on_handlers_error(error: BaseException) -> None:
     """Raise ``error``, or the error it was raised from, if a signal handler raised that.
 
-    For ``except`` blocks that would continue, or raise another error from it.
+    Meant for ``except`` blocks that would continue, or raise another error from it.
     """
     if (handlers_error := raised_by_signal_handler(error)) is not None:
         raise handlers_error
@@ -43,12 +43,12 @@ def raised_by_signal_handler(error: BaseException) -> BaseException | None:
 
     None if no handler was involved.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
+    while current is not None and id(current) not in visited:
         if _passes_a_handler(current):
             return current
-        seen.add(id(current))
+        visited.add(id(current))
         current = current.__cause__
     return None
 
@@ -67,6 +67,7 @@ def _passes_a_handler(error: BaseException) -> bool:
 
 
 def _takes(callee: FrameType, caller: FrameType) -> bool:
+    """Return True if one of the callee's positional arguments is the caller's frame."""
     code = callee.f_code
     if code.co_argcount < 2 and not code.co_flags & CO_VARARGS:
         return False

@@ -1,8 +1,8 @@
-"""Stack on which the calling thread's signal handlers run, kept while a library's code runs.
+"""Keeps the stack of the calling thread's signal handlers while a library's code runs.
 
-Python's handlers run on a thread's alternate signal stack (sigaltstack(2)) where it has one. A
-library that sets one and frees its memory later leaves the thread with a stack that is not there:
-the next signal, Ctrl-C say, ends the process with SIGSEGV.
+Python's handlers run on a thread's alternate signal stack (sigaltstack(2)) if it has one. A library
+that sets one and frees its memory later leaves the thread with a stack that is gone: the next
+signal, Ctrl-C say, ends the process with SIGSEGV.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Stack(ctypes.Structure):
 
 @contextmanager
 def keep_signal_stack() -> Iterator[None]:
-    """Restore the calling thread's alternate signal stack on the way out; Linux alone has work."""
+    """Restore the calling thread's alternate signal stack on the way out; Linux only."""
     if sys.platform != "linux":
         yield
         return
@@ -37,8 +37,8 @@ def keep_signal_stack() -> Iterator[None]:
         yield
     finally:
         if _libc().sigaltstack(ctypes.byref(original), None) != 0:
-            # Too small by now: AMX, once it is asked for, enlarges what a signal saves there.
-            # Without one, handlers run on the thread's own stack.
+            # It is too small by now: AMX, once requested, enlarges what a signal saves on it.
+            # Without an alternate stack, handlers run on the thread's own stack.
             _libc().sigaltstack(ctypes.byref(_Stack(flags=_SS_DISABLE)), None)
 
 

@@ -1,10 +1,10 @@
 """Turns, a kind of lock, that an interrupt cannot leave taken for ever.
 
-A signal handler may raise after any call of ours, so a lock that is acquired by a call, or a number
-that is counted up, may never be released or counted down. ``with lock:`` alone is safe: the
-interpreter looks for signals neither between the acquisition and the block, nor between the block
-and the release. A turn therefore belongs to whoever holds a lock of its own by such a statement,
-and is free as soon as that lock is.
+A signal handler may raise after any call of ours, so a lock that a call acquires, or a number that
+is counted up, may never be released or counted down. ``with lock:`` alone is safe: the interpreter
+handles signals neither between the acquisition and the block, nor between the block and the
+release. A turn therefore belongs to whoever holds a lock of its own by such a statement, and is
+free as soon as that lock is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.0002, 0.005
 
 
 def uninterrupted(end: Callable[[], object]) -> None:
-    """Call ``end`` until it has returned, then raise what the last interrupt raised meanwhile.
+    """Call ``end`` until it has returned, then raise the last interrupt that came meanwhile.
 
-    For ``finally``, where memory must not be given back before others have left it; ``end`` may be
-    called again after any part of it.
+    Meant for ``finally``, where memory must not be given back before others have left it. ``end``
+    may be called again after any part of it.
     """
     interrupt: BaseException | None = None
     while True:
@@ -35,7 +35,7 @@ def uninterrupted(end: Callable[[], object]) -> None:
 
 
 class Turn:
-    """Something that one holder has at a time.
+    """Turn that one holder has at a time.
 
     ::
 
@@ -53,7 +53,7 @@ class Turn:
     def claim(self, holder: threading.Lock) -> bool:
         """Take the turn for as long as ``holder``, which the caller holds, is locked.
 
-        Returns False where another one has it.
+        Return False if another holder has it.
         """
         with self._lock:
             if self._holder.locked():
@@ -67,10 +67,10 @@ class Turn:
             return
 
     def take(self, holder: threading.Lock, check: Callable[[], object]) -> None:
-        """Wait for the turn and take it, as :meth:`claim`; ``check`` is called meanwhile.
+        """Wait for the turn and take it as :meth:`claim` does; call ``check`` meanwhile.
 
-        It looks again and again: a lock that was acquired with a limit of time would stay taken
-        where an interrupt comes before its release.
+        It polls: a lock acquired with a time limit would stay taken if an interrupt came before its
+        release.
         """
         pause_s = _LEAST_PAUSE_S
         while not self.claim(holder):

@@ -1,7 +1,7 @@
 """Execution providers: for each a light factory and a heavy provider.
 
-What authors of plug-ins implement: ``ep_factory`` and ``execution_provider``. The folder
-``ep_discovery`` finds libraries of plug-in EPs.
+Authors of plug-ins implement ``ep_factory`` and ``execution_provider``. The folder ``ep_discovery``
+finds libraries of plug-in EPs.
 
 Other folders may import: ``absent_devices``, ``allocator``, ``bridged_execution_provider``,
 ``compatibility_info``, ``compiled_partition``, ``compiling_provider``, ``cpu_execution_provider``,

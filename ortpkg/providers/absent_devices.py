@@ -42,8 +42,8 @@ def absent_devices(library: EpLibrary) -> list[EpDevice]:
         refusals=REFUSALS,
     ).require(library.ep_name)
     if reason := refusal_of(answer):
-        said = refusal_sentence(library.with_all_eps, reason)
-        raise ExecutionProviderError(said, ep_name=library.ep_name)
+        message = refusal_sentence(library.with_all_eps, reason)
+        raise ExecutionProviderError(message, ep_name=library.ep_name)
     entries = answer if isinstance(answer, list) else []
     listed = [_ep_device(library, entry) for entry in entries if _is_device(entry)]
     return [
@@ -173,10 +173,10 @@ def _type_of(ep_device: EpDevice) -> str:
 def _facts(ep_device: EpDevice) -> dict[str, str]:
     """Return the metadata that tells a device from others of its kind."""
     device = ep_device.device
-    own = {key: text for key, text in ep_device.ep_metadata.items() if key not in _OF_LIBRARY}
+    facts = {key: text for key, text in ep_device.ep_metadata.items() if key not in _OF_LIBRARY}
     if device is None or not device.device_id:
-        return own
-    return {**own, "device_id": f"{device.vendor_id:04x}:{device.device_id:04x}"}
+        return facts
+    return {**facts, "device_id": f"{device.vendor_id:04x}:{device.device_id:04x}"}
 
 
 def _ep_device(library: EpLibrary, entry: Mapping[str, Any]) -> EpDevice:

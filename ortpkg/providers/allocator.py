@@ -1,9 +1,9 @@
-"""An execution provider's memory, and how values get into it and out of it.
+"""Memory of an execution provider, and copies of values into it and out of it.
 
-There are two kinds. Memory that the CPU reads and writes, too, is arrays: values pass between such
-memories without a copy. Memory that the CPU cannot read is blocks that only its own allocator
-understands; values are DeviceTensors there, and cross in copy nodes that the session puts into the
-graph (docs/adr/0013-memory-of-an-ep.md).
+There are two kinds. Memory that the CPU reads and writes, too, consists of arrays: values pass
+between such memories without a copy. Memory that the CPU cannot read consists of blocks that only
+its own allocator understands; values there are DeviceTensors, and cross in copy nodes that the
+session puts into the graph (docs/adr/0013-memory-of-an-ep.md).
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from ortpkg.kernels.op_kernel import Tensor
 
 
 class Allocator(ABC):
-    """Hands out a provider's memory.
+    """Interface by which a provider hands out its memory.
 
-    Two allocators of one ``name`` hand out the same memory: what lies in it is never copied between
-    their providers.
+    Two allocators with the same ``name`` hand out the same memory: values in it are never copied
+    between their providers.
 
     Attributes:
-        name: of the memory, e.g. "Cpu"; where there are several of a kind, with a number
+        name: name of the memory, e.g. "Cpu"; if there are several of a kind, with a number
             ("Acme:1").
-        alignment: of every block and of every offset in it, in bytes; a power of two.
-        is_host_accessible: whether the CPU reads and writes it, and its provider reads the CPU's.
-        is_divisible: whether several tensors may lie in one block, each at an offset of its own.
+        alignment: alignment of every block and of every offset in it, in bytes; a power of two.
+        is_host_accessible: True if the CPU reads and writes this memory, and its provider the
+            CPU's.
+        is_divisible: True if several tensors may lie in one block, each at its own offset.
     """
 
     name = "Cpu"
@@ -39,7 +40,7 @@ class Allocator(ABC):
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:
-        """A block of ``nbytes`` bytes, whose address is a multiple of ``alignment``.
+        """Return a block of ``nbytes`` bytes, whose address is a multiple of ``alignment``.
 
         In memory that the CPU reads it is a one-dimensional uint8 array. It is freed when nothing
         refers to it.
@@ -56,12 +57,12 @@ class CPUAllocator(Allocator):
 
 
 class DeviceAllocator(Allocator):
-    """Memory that the CPU cannot read. A copy is done when its method returns.
+    """Memory that the CPU cannot read; a copy is complete when its method returns.
 
     Attributes:
         device_name: onnxruntime's word for the device, e.g. "cuda".
-        seconds_per_copy, seconds_per_byte: what a copy to or from the CPU's memory takes, as far as
-            its maker knows; plans weigh copies by it.
+        seconds_per_copy, seconds_per_byte: estimated time of a copy to or from the CPU's memory;
+            plans weigh copies by it.
     """
 
     name = "Device"
@@ -72,11 +73,11 @@ class DeviceAllocator(Allocator):
 
     @abstractmethod
     def copy_from_host(self, source: Tensor, target: DeviceTensor) -> None:
-        """Writes a C-contiguous array into a tensor of the same shape and type in this memory."""
+        """Write a C-contiguous array into a tensor of the same shape and type in this memory."""
 
     @abstractmethod
     def copy_to_host(self, source: DeviceTensor, target: Tensor) -> None:
-        """Writes a tensor of this memory into a C-contiguous array of the same shape and type."""
+        """Write a tensor of this memory into a C-contiguous array of the same shape and type."""
 
     def upload(self, source: Tensor) -> DeviceTensor:
         """Return a new tensor in this memory with the elements of a C-contiguous array."""
@@ -94,5 +95,5 @@ class DeviceAllocator(Allocator):
         return target
 
     def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
-        """Copies within this memory. By default by way of the CPU's."""
+        """Copy within this memory; by default by way of the CPU's."""
         self.copy_from_host(self.download(source), target)

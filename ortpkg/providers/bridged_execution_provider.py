@@ -1,6 +1,6 @@
-"""The bridge's provider: sub-graphs, and contexts, on an EP of the installed onnxruntime.
+"""Provider of the bridge: sub-graphs and contexts on an EP of the installed onnxruntime.
 
-onnxruntime itself is loaded by the library behind it, here or in a child process.
+The library behind it loads onnxruntime, in this process or in a child process.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ from ortpkg.trust.judged_contexts import context_digest
 class BridgedExecutionProvider(NativeExecutionProvider):
     """One execution provider of onnxruntime in one session.
 
-    What it leaves is run by onnxruntime's own CPU provider.
-
-    A model whose EPContext nodes onnxruntime itself has made for that provider is handed to it as a
-    whole.
+    Nodes that it leaves inside a partition run on onnxruntime's own CPU provider. A model with
+    EPContext nodes that onnxruntime itself made for that provider is handed to it as a whole.
     """
 
     def __init__(
@@ -54,10 +52,12 @@ class BridgedExecutionProvider(NativeExecutionProvider):
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        own = [node for node in viewer.nodes if self._is_own_context(node)]
-        if viewer.graph.parent is None and any(not self._is_made_by_ortpkg(node) for node in own):
+        context_nodes = [node for node in viewer.nodes if self._is_own_context(node)]
+        if viewer.graph.parent is None and any(
+            not self._is_made_by_ortpkg(node) for node in context_nodes
+        ):
             self._passes_through = True
-            self._check_carries(own)
+            self._check_carries(context_nodes)
             claim = subgraph_claim(
                 viewer.graph, tuple(viewer.order), self._partition_name(viewer.graph)
             )
@@ -86,7 +86,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
         return compiled
 
     def _load_in_child_first(self, fused: FusedNode) -> None:
-        """As our own contexts are: onnxruntime may crash over what it reads, too."""
+        """Load the model in a child process first: onnxruntime may crash over its contexts."""
         model = self._model_of(fused.body)
         entry = ContextEntry(
             name=fused.node.name,
@@ -110,30 +110,32 @@ class BridgedExecutionProvider(NativeExecutionProvider):
 
     def _digests_of_files(self, body: Graph) -> dict[str, str]:
         reader = EpContextReader(self.name, self.ep_context, ())
-        found = {}
+        digests = {}
         for attributes in map(ep_context_attributes, filter(is_ep_context, body.nodes)):
             if attributes.main_context and not attributes.embed_mode:
                 path = reader.path_of(attributes)
                 judged = (self.ep_context.judged or {}).get(path)
-                found[str(path)] = context_digest(
+                digests[str(path)] = context_digest(
                     judged or map_context_file(path, ep_name=self.name)
                 )
-        return found
+        return digests
 
     def _model_of(self, body: Graph) -> NativeModel:
         model = super()._model_of(body)
-        place = self.ep_context.model_path or self.ep_context.file_path
-        if not self._passes_through or place is None:
+        model_path = self.ep_context.model_path or self.ep_context.file_path
+        if not self._passes_through or model_path is None:
             return model
         # Sessions of a group: onnxruntime's provider keeps what they share.
         shared = {SHARE_EP_CONTEXTS: "1"} if self.ep_context.share else {}
-        return replace(model, config_entries={CONTEXT_FILE_PATH: str(place.absolute()), **shared})
+        return replace(
+            model, config_entries={CONTEXT_FILE_PATH: str(model_path.absolute()), **shared}
+        )
 
-    def _check_carries(self, own: Sequence[Node]) -> None:
-        """Raises EpContextError for a new model of contexts in files only onnxruntime reads."""
+    def _check_carries(self, context_nodes: Sequence[Node]) -> None:
+        """Raise EpContextError if a new model would need files that only onnxruntime reads."""
         if not self.ep_context.enable:
             return
-        for attributes in map(ep_context_attributes, own):
+        for attributes in map(ep_context_attributes, context_nodes):
             if attributes.main_context and not attributes.embed_mode:
                 raise EpContextError(
                     f"the context of {quoted(attributes.partition_name or attributes.context_path)}"
@@ -146,14 +148,14 @@ class BridgedExecutionProvider(NativeExecutionProvider):
                 )
 
     def _is_made_by_ortpkg(self, node: Node) -> bool:
-        """Whether the context of ``node``, or of its main nodes, is in a container of ours."""
+        """Return True if the context of ``node``, or of its main node, is in our container."""
         attributes = ep_context_attributes(node)
         if not attributes.main_context:
-            return True  # its main node tells
+            return True  # its main node is checked instead
         if attributes.embed_mode:
             return attributes.ep_cache_context.startswith(MAGIC)
         if self.ep_context.read_data is not None:
-            return True  # what only onnxruntime reads, it reads from files
+            return True  # onnxruntime reads its own contexts from files only
         path = EpContextReader(self.name, self.ep_context, ()).path_of(attributes)
         judged = (self.ep_context.judged or {}).get(path)
         return (
@@ -168,12 +170,12 @@ def _starts_with_magic(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
     except (OSError, ValueError):
-        return True  # whoever loads it says what is wrong
+        return True  # loading it raises the error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ModelLoader(NativeContextLoader):
-    """A model with contexts that only onnxruntime reads."""
+    """Loader of a model with contexts that only onnxruntime reads."""
 
     model: NativeModel
 

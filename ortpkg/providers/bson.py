@@ -1,7 +1,7 @@
-"""BSON as execution providers' containers have it: documents of texts, numbers, flags, documents.
+"""BSON, the part that containers of execution providers use: texts, numbers, flags, documents.
 
-Everything comes from a stranger: lengths are checked against what is there before anything is cut
-out, and depth and number of values are bounded. Source: the BSON specification, version 1.1
+Everything comes from a stranger: lengths are checked against the bytes at hand before anything is
+cut out, and depth and number of values are bounded. Source: the BSON specification, version 1.1
 (https://bsonspec.org/spec.html), and the unsigned numbers that nlohmann::json writes in the place
 of its time stamps.
 """
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-#: A value as it is read.
+#: A value that was read.
 Value = str | int | float | bool | None | dict[str, "Value"]
 
 MOST_DEPTH = 16
@@ -40,30 +40,33 @@ _EMPTY_DOCUMENT_NBYTES = _LENGTH.size + 1
 
 
 class BsonError(ValueError):
-    """The bytes are no document, or hold what is not read here."""
+    """The bytes are no document, or hold something that is not read here."""
 
 
 def read_document(data: bytes | memoryview) -> dict[str, Value]:
-    """The document that ``data`` consists of, to its last byte.
+    """Return the document that ``data`` consists of, to its last byte.
 
-    Raises BsonError, which says at which byte, for anything else, for a key that comes twice, for
-    types that no container has (arrays, binary data, ...), and for more than MOST_DEPTH levels or
-    MOST_VALUES values.
+    Raises:
+        BsonError: for anything else, for a key that comes twice, for types that no container has
+            (arrays, binary data, ...), and for more than MOST_DEPTH levels or MOST_VALUES values;
+            the message says at which byte.
     """
     reader = _Reader(bytes(data))
-    found = reader.document(len(reader.data), depth=1)
+    document = reader.document(len(reader.data), depth=1)
     if reader.at != len(reader.data):
         raise BsonError(
             f"after the document, which ends at byte {reader.at}, there are {len(data) - reader.at}"
             " more"
         )
-    return found
+    return document
 
 
 def write_document(values: Mapping[str, Value]) -> bytes:
-    """The document of ``values``, in their order.
+    """Return the bytes of a document with ``values``, in their order.
 
-    ValueError for a key with a NUL, OverflowError beyond 64 bits.
+    Raises:
+        ValueError: a key has a NUL.
+        OverflowError: a number has more than 64 bits.
     """
     body = b"".join(_element(key, value) for key, value in values.items())
     return _LENGTH.pack(len(body) + _EMPTY_DOCUMENT_NBYTES) + body + b"\0"
@@ -98,7 +101,7 @@ class _Reader:
     value_count: int = 0
 
     def document(self, stop: int, depth: int) -> dict[str, Value]:
-        """The document that begins here and ends at ``stop`` or before."""
+        """Return the document that begins here and ends at ``stop`` or before."""
         if depth > MOST_DEPTH:
             raise self._wrong(f"more than {MOST_DEPTH} documents inside each other")
         start = self.at
@@ -108,16 +111,16 @@ class _Reader:
                 f"at byte {start}: a document of {length} bytes, of {stop - start} that are left"
             )
         end = start + length - 1
-        found: dict[str, Value] = {}
+        values: dict[str, Value] = {}
         while self.at < end:
             kind = self._take(1, end, "a type")[0]
             key = self._key(end)
-            if key in found:
+            if key in values:
                 raise self._wrong(f"the key {key!r} comes twice")
-            found[key] = self._value(kind, end, depth)
+            values[key] = self._value(kind, end, depth)
         if self._take(1, end + 1, "the end of a document") != b"\0":
             raise self._wrong("a document does not end where its length says")
-        return found
+        return values
 
     def _value(self, kind: int, stop: int, depth: int) -> Value:
         self.value_count += 1
@@ -135,7 +138,7 @@ class _Reader:
         return read(self, stop)
 
     def text(self, stop: int) -> str:
-        """A text: its length, its bytes, a NUL; none of it reaches past ``stop``."""
+        """Return a text: its length, its bytes, a NUL; none of it reaches past ``stop``."""
         (length,) = _LENGTH.unpack(self._take(_LENGTH.size, stop, "the length of a text"))
         if length < 1:
             raise self._wrong(f"a text of {length} bytes; it has at least the NUL at its end")
@@ -145,7 +148,7 @@ class _Reader:
         return self._decoded(encoded[:-1])
 
     def boolean(self, stop: int) -> bool:
-        """A flag: one byte, 0 or 1, before ``stop``."""
+        """Return a flag: one byte, 0 or 1, before ``stop``."""
         value = self._take(1, stop, "a flag")[0]
         if value > 1:
             raise self._wrong(f"a flag is 0 or 1, not {value}")
@@ -167,9 +170,9 @@ class _Reader:
     def _take(self, nbytes: int, stop: int, what: str) -> bytes:
         if nbytes > stop - self.at:
             raise self._wrong(f"it ends within {what}")
-        taken = self.data[self.at : self.at + nbytes]
+        chunk = self.data[self.at : self.at + nbytes]
         self.at += nbytes
-        return taken
+        return chunk
 
     def _wrong(self, what: str) -> BsonError:
         return BsonError(f"at byte {self.at}: {what}")

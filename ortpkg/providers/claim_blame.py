@@ -1,4 +1,4 @@
-"""Which nodes a native library refuses, if it does not compile a whole claim.
+"""Finds the nodes that a native library refuses, if it does not compile a whole claim.
 
 The library's message may name operators that it lacks; else each kind of node is compiled alone.
 """
@@ -26,13 +26,13 @@ _MOST_KINDS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimBlame:
-    """Looks for those to blame.
+    """Search for the nodes to blame.
 
     Attributes:
-        ep_name: whose claims they are, for messages.
-        library: that refuses.
-        border: to it.
-        verdicts: kinds of nodes compiled alone so far → whether the library refused them.
+        ep_name: execution provider with the claims, for messages.
+        library: library that refuses.
+        border: border between a partition and the library.
+        verdicts: kinds of nodes compiled alone so far → True if the library refused them.
     """
 
     ep_name: str
@@ -41,12 +41,13 @@ class ClaimBlame:
     verdicts: dict[object, bool] = field(default_factory=dict)
 
     def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
-        """Who is to blame for ``error``: nodes of operators that it names, or that fail alone.
+        """Return the refusal of the nodes to blame for ``error``.
 
-        Where neither finds a node, all of them are.
+        These are nodes of operators that it names, or nodes that fail alone; if there are none of
+        either, all nodes.
         """
         unknown = self.library.traits.unknown_operators(str(error)) & {
-            each for node in nodes for each in _operators_in(node)
+            operator for node in nodes for operator in _operators_in(node)
         }
         refused = [node for node in nodes if not unknown.isdisjoint(_operators_in(node))]
         if refused:
@@ -61,8 +62,8 @@ class ClaimBlame:
             str(error) if isinstance(error, OrtpkgError) else compile_error(self.ep_name, error)
         )
         alone = self._failing_alone(graph, nodes) if len(nodes) > 1 else set()
-        # What gives such values to a node inside cannot be tried alone: if nobody else is to blame,
-        # they are.
+        # Nodes that pass such values to nodes inside cannot be tried alone: if no other node is to
+        # blame, they are.
         alone = alone or {
             node.index for node in nodes if self.border.has_foreign_values(graph, node)
         }
@@ -77,7 +78,7 @@ class ClaimBlame:
         return ClaimRefusal(makes=makes, reasons=(reason,), is_lasting=_is_about_the_model(error))
 
     def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
-        """Nodes of a kind (operator, version, types) that the library compiles not even alone."""
+        """Return the nodes whose kind (operator, version, types) does not even compile alone."""
         verdicts = self.verdicts
         failing = set()
         for node in nodes:
@@ -104,7 +105,7 @@ class ClaimBlame:
         except (
             LimitExceededError,
             InvalidSessionOptionError,
-        ):  # the caller's matter: no other provider mends it
+        ):  # the caller's error: no other provider helps
             raise
         except Exception:  # noqa: BLE001 - libraries raise what they like
             return True
@@ -112,22 +113,22 @@ class ClaimBlame:
 
 
 def compile_error(ep_name: str, error: Exception) -> str:
-    """What is said where ``ep_name``'s library does not compile a model."""
+    """Return the message for a model that a library does not compile."""
     return f"{ep_name} cannot compile the model: {quoted_words(error)}"
 
 
 def first_made(node: Node) -> str:
-    """The first value that it makes, by which it is known in its graph."""
+    """Return the first value that a node makes; it identifies the node in its graph."""
     return next(filter(None, node.outputs), "")
 
 
 def operator_of(node: Node) -> Operator:
-    """Its operator, by one name for ONNX's own domain."""
+    """Return a node's operator, with "" as the domain of ONNX's own."""
     return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
 
 
 def _operators_in(node: Node) -> Iterator[Operator]:
-    """The node's operator and those of the graphs inside it."""
+    """Yield the node's operator and those of the graphs inside it."""
     yield operator_of(node)
     for subgraph in node.subgraphs.values():
         for inner in subgraph.nodes:
@@ -135,7 +136,10 @@ def _operators_in(node: Node) -> Iterator[Operator]:
 
 
 def _is_about_the_model(error: Exception) -> bool:
-    """Whether it would come again; not after too little memory, a lost file or an ended child."""
+    """Return True if the error would come again.
+
+    It may not after too little memory, a lost file or the end of a child process.
+    """
     is_passing = (
         isinstance(error, OrtpkgError | MemoryError | OSError) or "alloc" in str(error).lower()
     )

@@ -1,11 +1,11 @@
-"""The compatibility string of contexts that a native library made, and how it is rated.
+"""Compatibility string of contexts that a native library made, and its rating.
 
 Imports neither numpy nor onnx.
 
 ``openvino;sdk=2026.4.1;device=CPU;architecture=sapphirerapids;options=1f3a5c7e9b2d``: the backend,
-and what must be as it was. ``options`` is a digest of the provider options that change what is
-compiled; it tells strings apart and is not rated, since options belong to a session. A device other
-than a CPU is told with its full name.
+and everything that must be the same. ``options`` is a digest of the provider options that change
+the compiled code; it tells strings apart and is not rated, since options belong to a session. A
+device other than a CPU has its full name.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _KINDS = {"CPU": DeviceType.CPU, "GPU": DeviceType.GPU, "NPU": DeviceType.NPU}
 
 
 def compatibility_text(descriptor: ContextDescriptor, backend: str) -> str:
-    """What contexts made in this environment need, as ``ep_compatibility_info``."""
-    import hashlib  # 5 ms; the way of ortpkg select leads by here
+    """Return the ``ep_compatibility_info`` of contexts that were made in an environment."""
+    import hashlib  # 5 ms, which ortpkg select need not pay
 
     options = hashlib.sha256(
         json.dumps(dict(descriptor.options), sort_keys=True).encode()
@@ -45,26 +45,27 @@ def compatibility_text(descriptor: ContextDescriptor, backend: str) -> str:
 
 
 def is_own_text(info: str, backend: str) -> bool:
-    """Whether :func:`compatibility_text` wrote it for this backend."""
+    """Return True if :func:`compatibility_text` wrote a string for this backend."""
     return info.startswith(f"{backend};")
 
 
 def rate_compatibility(
     devices: Sequence[HardwareDevice], info: str, *, backend: str, version: str, takes_patches: bool
 ) -> CompiledModelCompatibility:
-    """Rates a compatibility string.
+    """Rate a compatibility string.
 
     Args:
-        devices: that the variant would run on.
-        info: the string of the variant.
-        backend: who asks.
-        version: of the library that is installed.
-        takes_patches: whether contexts of another release with the same major and minor version
+        devices: devices that the variant would run on.
+        info: string of the variant.
+        backend: backend that would load the context.
+        version: version of the installed library.
+        takes_patches: True if contexts of another release with the same major and minor version
             load.
 
-    OPTIMAL where all is as it was; PREFER_RECOMPILATION for such another release, where the library
-    takes it; UNSUPPORTED for another backend, release, device or architecture, and for what is no
-    such string.
+    Returns:
+        OPTIMAL if everything is the same; PREFER_RECOMPILATION for another patch release, if the
+            library takes it; UNSUPPORTED for another backend, release, device or architecture, and
+            for any other text.
     """
     fields = dict(pair.partition("=")[::2] for pair in info[:_LONGEST_INFO].split(";")[1:])
     if not is_own_text(info, backend) or not {"sdk", "device", "architecture"} <= fields.keys():

@@ -1,4 +1,4 @@
-"""A partition that a provider compiled or loaded, and how a fused node calls it."""
+"""Partition that a provider compiled or loaded, and the call of it by a fused node."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from ortpkg.providers.execution_provider import BackendPlacement, FusedNode
 
 
 class CompiledPartition(Protocol):
-    """A partition inside a foreign library, or compiled by ourselves."""
+    """Partition inside a foreign library, or compiled by ourselves."""
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+        """Run the partition on arrays; return new arrays in the order of its outputs.
 
-        Thread-safe.
+        Thread-safe. Ends early, with the error of ``context.check_cancelled``, when the run is to
+        end.
 
-        Ends early, with the error of ``context.check_cancelled``, where the run is to end.
+        Args:
+            inputs: arrays in the order of the partition's inputs.
+            context: context of the run.
         """
         ...
 
 
 class NotCompiled:
-    """Stands for a partition in a session that only explains what the cache has."""
+    """Stand-in for a partition in a session that only explains what the cache holds."""
 
     def compute(self, inputs: Sequence[Any], context: object) -> Sequence[Any]:  # noqa: ARG002
         raise EpContextError(
@@ -37,39 +40,41 @@ class NotCompiled:
 
 
 class _AsFused:
-    """A loaded context as its node calls it: constants filled in, unused outputs left out."""
+    """Loaded context called with a node's slots: constants filled in, unused outputs left out."""
 
     def __init__(self, compiled: CompiledPartition, node: Node, body: Graph) -> None:
-        places = {name: place for place, name in enumerate(body.inputs)}
+        positions = {name: position for position, name in enumerate(body.inputs)}
         self._compiled = compiled
         self._sources: list[Any] = [
             None
             if not name
-            else places[name]
-            if name in places
+            else positions[name]
+            if name in positions
             else body.initializers[name].numpy()
             for name in node.inputs
         ]
         self._outputs = [node.outputs.index(name) for name in body.outputs]
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        given = [inputs[source] if isinstance(source, int) else source for source in self._sources]
-        made = self._compiled.compute(given, context)
-        return [made[place] for place in self._outputs]
+        arguments = [
+            inputs[source] if isinstance(source, int) else source for source in self._sources
+        ]
+        made = self._compiled.compute(arguments, context)
+        return [made[position] for position in self._outputs]
 
 
 def as_fused(compiled: CompiledPartition, node: Node, body: Graph) -> CompiledPartition:
-    """The context of EPContext node ``node``, called as the fused node's ``body`` is."""
+    """Return the context of an EPContext node, callable with the inputs and outputs of ``body``."""
     if tuple(node.inputs) == body.inputs and tuple(node.outputs) == body.outputs:
         return compiled
     return _AsFused(compiled, node, body)
 
 
 def has_compute(compiled: object) -> bool:
-    """Whether it can be called at all: plug-ins return what they like."""
+    """Return True if a plug-in's result has a compute function; plug-ins may return anything."""
     return callable(getattr(compiled, "compute", None))
 
 
 def arity_of(fused: FusedNode) -> tuple[int, int]:
-    """How many inputs and outputs the partition has."""
+    """Return the numbers of inputs and outputs of a partition."""
     return len(fused.body.inputs), len(fused.body.outputs)

@@ -1,8 +1,8 @@
-"""Providers that compile: they claim maximal sub-graphs, make one call of each, may keep it.
+"""Providers that compile: they claim maximal sub-graphs, make one call of each, and may keep it.
 
-Everything of the EPContext design that is the same for every such provider is here: which EPContext
-nodes are its own, where contexts lie, whether they are still right, one binary for however many
-partitions, sharing between the sessions of a group. What a provider brings is
+This module has everything of the EPContext design that is the same for every such provider: which
+EPContext nodes are its own, where contexts lie, whether they are still right, one binary for any
+number of partitions, sharing between the sessions of a group. A provider implements
 :class:`~ortpkg.providers.compiling_interface.CompilingInterface`.
 
 Source: the EPContext design.
@@ -58,7 +58,7 @@ from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgr
 
 
 class CompilingProvider(CompilingInterface):
-    """Claims what it supports as fused partitions, and EPContext nodes of its own."""
+    """Provider that claims supported nodes as fused partitions, and EPContext nodes of its own."""
 
     def __init__(
         self,
@@ -70,26 +70,26 @@ class CompilingProvider(CompilingInterface):
         super().__init__(name, ep_devices=ep_devices, options=options)
         self._context_nodes: list[Node] = []
         self._writer: EpContextWriter | None = None
-        #: What the cache of contexts had, one outcome per partition that was compiled or found.
+        #: Results of asking the cache of contexts, one per partition that was compiled or found.
         self.cache_outcomes: list[CacheOutcome] = []
-        #: What of the session is in the cache, by the name of the fused node.
+        #: Contexts of the session that are in the cache, by the name of the fused node.
         self.kept_contexts: dict[str, KeptContext] = {}
-        #: Its own main EPContext nodes, found when it was asked for capabilities.
+        #: The provider's main EPContext nodes, collected when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
         self._make_first_loader: Callable[[SessionSettings], ContextLoader] | None = None
 
     def load_first_by(self, make: Callable[[SessionSettings], ContextLoader]) -> None:
-        """For a plug-in, once: has first loads of contexts happen in a child process.
+        """Have contexts loaded in a child process first; called once, for a plug-in.
 
-        There, the provider that ``make`` makes loads the context.
-
-        ``make`` gets what the session's options say, as far as the plug-in obeys.
+        Args:
+            make: makes the loader for the child; takes the session's settings that the plug-in
+                obeys.
         """
         self._make_first_loader = make
 
     @property
     def first_loader(self) -> ContextLoader | None:
-        """Loader for native code; None where contexts need no first load in a child process."""
+        """Loader for native code; None if contexts need no first load in a child process."""
         make = self._make_first_loader
         return None if make is None else make(self.session_settings.only(self.obeyed_settings))
 
@@ -98,9 +98,13 @@ class CompilingProvider(CompilingInterface):
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        own = [node for node in viewer.nodes if self._is_own_context(node)]
-        self._mains += [each for each in map(ep_context_attributes, own) if each.main_context]
-        claims = [subgraph_claim(viewer.graph, (node.index,), node.name) for node in own]
+        context_nodes = [node for node in viewer.nodes if self._is_own_context(node)]
+        self._mains += [
+            attributes
+            for attributes in map(ep_context_attributes, context_nodes)
+            if attributes.main_context
+        ]
+        claims = [subgraph_claim(viewer.graph, (node.index,), node.name) for node in context_nodes]
         free = {
             node.index
             for node in viewer.nodes
@@ -121,7 +125,7 @@ class CompilingProvider(CompilingInterface):
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
     ) -> list[ComputeCapability | None]:
-        """Maximal sub-graphs of ``supported``.
+        """Return the maximal sub-graphs of ``supported``.
 
         A provider that only knows by trying may claim less.
         """
@@ -137,9 +141,9 @@ class CompilingProvider(CompilingInterface):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         compiled: list[CompiledPartition] = []
-        kept: list[tuple[Node, ContextEntry]] = []
-        # Contexts that are carried into another model are not taken from those that wait for
-        # sessions that infer.
+        entries: list[tuple[Node, ContextEntry]] = []
+        # Contexts that wait for sessions that infer stay there: these are only carried into another
+        # model.
         options = (
             replace(self.ep_context, share=False) if self.ep_context.enable else self.ep_context
         )
@@ -150,30 +154,30 @@ class CompilingProvider(CompilingInterface):
                 entry, loaded = self._load(context_node, fused, reader)
                 compiled.append(loaded)
                 if self.ep_context.enable:
-                    kept.append((context_node, entry))
+                    entries.append((context_node, entry))
                 continue
             compiled.append(self._find_or_compile(fused))
             if self.ep_context.enable:
-                kept.append((fused.node, self._entry(fused, compiled[-1])))
-        if kept:
+                entries.append((fused.node, self._entry(fused, compiled[-1])))
+        if entries:
             self._context_nodes += self._context_writer().keep(
-                [node for node, _ in kept], [entry for _, entry in kept]
+                [node for node, _ in entries], [entry for _, entry in entries]
             )
-        return [self._compute_info(each) for each in compiled]
+        return [self._compute_info(partition) for partition in compiled]
 
     @staticmethod
     def _compute_info(compiled: CompiledPartition) -> NodeComputeInfo:
         return NodeComputeInfo(compute=_compute, create_state=_hands_out(compiled))
 
     def context_node_of(self, fused: FusedNode) -> Node | None:
-        """The EPContext node that a fused node stands for.
+        """Return the EPContext node that a fused node stands for.
 
         None for a partition that is to be compiled.
         """
         return next((node for node in fused.body.nodes if is_ep_context(node)), None)
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """Writes the binary of what was compiled, if nobody did so yet, and returns the nodes."""
+        """Write the binary of what was compiled, unless it is written, and return the nodes."""
         if self.ep_context.enable:
             self._context_writer().finish()
         return list(self._context_nodes)
@@ -202,7 +206,7 @@ class CompilingProvider(CompilingInterface):
         return source in self.context_sources or is_context_source_of(self.name, source)
 
     def _partition_name(self, graph: Graph) -> str:
-        """A name unique in the model, and (with the model's own) in a binary of several models."""
+        """Return a name unique in the model, and (with the model's own) in a binary of several."""
         stem = self.name.removesuffix("ExecutionProvider")
         if not self.ep_context.enable:
             return graph.make_name(stem)
@@ -212,10 +216,10 @@ class CompilingProvider(CompilingInterface):
     # --- compiling and keeping --------------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """The partition from the cache of contexts, or compiled and then kept there."""
+        """Return the partition from the cache of contexts; if it has none, compile and keep it."""
         caching = self._caching()
         if caching is None or any(map(is_ep_context, fused.body.nodes)):
-            # what a library makes of somebody's context is not kept as compiled here
+            # a partition around somebody's context was not compiled here, so it is not kept
             return self._compile(fused)
         descriptor = self._cache_descriptor(fused)
         caching.note_outcome(descriptor, fused)
@@ -235,7 +239,7 @@ class CompilingProvider(CompilingInterface):
         return caching.once(descriptor, find, make)
 
     def _caching(self) -> PartitionCache | None:
-        """The session's cache of contexts; None where it has none."""
+        """Return the session's cache of contexts; None if it has none."""
         cache = self.ep_context.cache
         if cache is None:
             return None
@@ -245,12 +249,12 @@ class CompilingProvider(CompilingInterface):
             cache=cache,
             options=self.ep_context,
             outcomes=self.cache_outcomes,
-            kept=self.kept_contexts,
+            kept_contexts=self.kept_contexts,
         )
 
     @property
     def _written_source(self) -> str:
-        """What it writes as the ``source`` of EPContext nodes."""
+        """Value that the provider writes as the ``source`` of EPContext nodes."""
         return self.context_sources[0] if self.context_sources else self.name
 
     def _compile(self, fused: FusedNode) -> CompiledPartition:
@@ -289,7 +293,7 @@ class CompilingProvider(CompilingInterface):
         return checked_parts(parts, ep_name=self.name, partition_name=fused.node.name)
 
     def _entry(self, fused: FusedNode, compiled: CompiledPartition) -> ContextEntry:
-        descriptor = self._describe(fused)  # raises where nothing is kept
+        descriptor = self._describe(fused)  # raises if nothing is kept
         is_shared = self.ep_context.share and not self.ep_context.embed_mode
         return ContextEntry(
             name=fused.node.name,
@@ -300,20 +304,20 @@ class CompilingProvider(CompilingInterface):
         )
 
     def _describe(self, fused: FusedNode) -> ContextDescriptor:
-        """What a context of the partition made here and now depends on."""
+        """Return what a context of the partition, made here and now, depends on."""
         graph_digest, weights_digest = partition_digests(fused.body)
         return replace(
             self._environment(), graph_digest=graph_digest, weights_digest=weights_digest
         )
 
     def _environment(self) -> ContextDescriptor:
-        """What the provider says; TypeError where that describes nothing."""
-        found = self.describe_environment()
-        verify_descriptor(found, self.name)
-        return found
+        """Return the provider's description of its environment; TypeError if it is none."""
+        environment = self.describe_environment()
+        verify_descriptor(environment, self.name)
+        return environment
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
-        """The same with the session's options, which contexts that a model names do without."""
+        """Return the descriptor for the cache, which may have the session's options, too."""
         return self._describe(fused)
 
     # --- loading ----------------------------------------------------------------------------------
@@ -335,9 +339,10 @@ class CompilingProvider(CompilingInterface):
     def _load(
         self, context_node: Node, fused: FusedNode, reader: EpContextReader
     ) -> tuple[ContextEntry, CompiledPartition]:
-        """The context behind an EPContext node, and its partition.
+        """Return the context behind an EPContext node, and its partition.
 
-        EpContextError (INVALID_GRAPH) for all faults.
+        Raises:
+            EpContextError: for all faults (INVALID_GRAPH).
         """
         attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name
@@ -361,7 +366,7 @@ class CompilingProvider(CompilingInterface):
 
     @contextmanager
     def _context_faults(self, cannot: str, *, source: str, partition_name: str) -> Iterator[None]:
-        """What a backend raises inside, as an EpContextError that says what it cannot do."""
+        """Raise EpContextError, which says what the provider cannot do, for a backend's errors."""
         try:
             yield
         except OrtpkgError:

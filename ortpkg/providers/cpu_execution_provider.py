@@ -1,8 +1,6 @@
-"""The embedded CPU provider: numpy kernels for what matters, ``onnx.reference`` for the rest.
+"""Embedded CPU provider: numpy kernels for common operators, ``onnx.reference`` for the rest.
 
-It is always complete.
-
-It comes last in every session, and is added where the caller left it out.
+It runs every operator. It comes last in every session, and is added if the caller left it out.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ CPU_EXECUTION_PROVIDER = "CPUExecutionProvider"
 
 
 class CPUExecutionProvider(ExecutionProvider):
-    """Runs every operator of ONNX, one node at a time."""
+    """Execution provider that runs every operator of ONNX, one node at a time."""
 
     backend = "embedded"
 
@@ -34,12 +32,12 @@ class CPUExecutionProvider(ExecutionProvider):
         registry: KernelRegistry | None = None,
         is_requested: bool = True,
     ) -> None:
-        """Provides our kernels, or those of ``registry``.
+        """Make the provider with our kernels, or those of ``registry``.
 
         Args:
-            ep_devices, options: as of every execution provider.
+            ep_devices, options: as for every execution provider.
             registry: kernels to use instead of all of ours.
-            is_requested: False where it joins a session whose caller did not name it.
+            is_requested: False if it joins a session whose caller did not name it.
         """
         super().__init__(CPU_EXECUTION_PROVIDER, ep_devices=ep_devices, options=options)
         self.is_requested = is_requested
@@ -50,12 +48,12 @@ class CPUExecutionProvider(ExecutionProvider):
         return self._registry
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """A kernel of ours, else one that the program registered, else the reference's."""
-        found = self._registry.try_find_kernel(node, types)
-        if found is None:
-            found = find_custom_kernel(node)
+        """Return a kernel of ours, else one that the program registered, else the reference's."""
+        kernel = self._registry.try_find_kernel(node, types)
+        if kernel is None:
+            kernel = find_custom_kernel(node)
         return (
-            found
-            if found is not None
+            kernel
+            if kernel is not None
             else find_reference_kernel(node, {node.domain: node.since_version}, types)
         )

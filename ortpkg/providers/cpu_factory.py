@@ -1,4 +1,4 @@
-"""The factory of the embedded engine's CPU provider: always there, runs every ONNX operator."""
+"""Factory of the embedded engine's CPU provider: always available, runs every ONNX operator."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CpuEpFactory(CpuDevicesEpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """UNSUPPORTED for what onnxruntime's provider of the same name compiled.
+        """Return UNSUPPORTED for contexts that onnxruntime's provider of the same name compiled.
 
-        It has no contexts of its own.
+        This provider has no contexts of its own.
         """
         if is_own_text(info, "onnxruntime"):
             return CompiledModelCompatibility.UNSUPPORTED

@@ -11,10 +11,10 @@ from ortpkg.documents.frozen import EMPTY
 
 
 class ReportedDevice(NamedTuple):
-    """A device as a backend describes it; "", 0 and None are "does not say".
+    """Device described by a backend; "", 0 and None stand for facts that it does not state.
 
     Attributes:
-        ordinal: its position among the backend's devices of that type and vendor.
+        ordinal: position among the backend's devices of that type and vendor.
         source: the backend, for facts that only it knows.
     """
 
@@ -32,14 +32,15 @@ class ReportedDevice(NamedTuple):
 
 
 def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice]) -> HardwareDevice:
-    """The hardware device that ``reported`` is, with facts filled in that only the backend knows.
+    """Return the hardware device that ``reported`` is, with facts that only the backend knows.
 
-    PCI address decides, then vendor and device numbers, then vendor and position. A device that the
-    operating system does not know (in a container, say) becomes one whose source is the backend.
+    The PCI address decides, then vendor and device numbers, then vendor and position. A device that
+    the operating system does not know (in a container, say) becomes one whose source is the
+    backend.
     """
     candidates = [device for device in hardware if device.type is reported.type]
-    found = _choose(reported, candidates)
-    if found is None:
+    match = _choose(reported, candidates)
+    if match is None:
         return HardwareDevice(
             type=reported.type,
             name=reported.name,
@@ -51,15 +52,15 @@ def match_hardware(reported: ReportedDevice, hardware: Sequence[HardwareDevice])
             metadata=dict(reported.metadata),
             source=reported.source,
         )
-    learns_kind = found.is_discrete is None and reported.is_discrete is not None
-    learns_memory = found.memory_nbytes is None and reported.memory_nbytes is not None
+    learns_kind = match.is_discrete is None and reported.is_discrete is not None
+    learns_memory = match.memory_nbytes is None and reported.memory_nbytes is not None
     if not (learns_kind or learns_memory):
-        return found
+        return match
     return replace(
-        found,
-        is_discrete=reported.is_discrete if learns_kind else found.is_discrete,
-        memory_nbytes=reported.memory_nbytes if learns_memory else found.memory_nbytes,
-        source=f"{found.source}, {reported.source}",
+        match,
+        is_discrete=reported.is_discrete if learns_kind else match.is_discrete,
+        memory_nbytes=reported.memory_nbytes if learns_memory else match.memory_nbytes,
+        source=f"{match.source}, {reported.source}",
     )
 
 

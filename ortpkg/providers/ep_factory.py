@@ -32,26 +32,27 @@ class CompiledModelCompatibility(StrEnum):
     UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
-#: Backends that run what names no EP. Others, plug-ins among them, are only where somebody names
-#: their EP.
+#: Backends that run variants that name no EP. Others, plug-ins among them, are used only if their
+#: EP is named.
 OFFERED_UNNAMED: frozenset[str] = frozenset({"embedded", "openvino", "onnxruntime", "llvm"})
-#: Metadata of an EP device that compiles nothing: what names no EP does not run there.
+#: Metadata of an EP device that compiles nothing: variants that name no EP do not run there.
 ONLY_CONTEXTS: Mapping[str, str] = MappingProxyType({"runs": "compiled contexts alone"})
 
 
 def is_offered_unnamed(ep_device: EpDevice) -> bool:
-    """Whether a variant that names no EP may run on the EP device though nobody names its EP."""
+    """Return True if a variant that names no EP may run on the EP device."""
     runs_anything = not ONLY_CONTEXTS.items() <= ep_device.ep_metadata.items()
     return ep_device.backend in OFFERED_UNNAMED and runs_anything
 
 
 class EpFactory(ABC):
-    """Knows an execution provider without loading it.
+    """Interface to an execution provider that is not loaded yet.
 
     Attributes:
         ep_name: ONNX Runtime's name, e.g. "OpenVINOExecutionProvider".
-        vendor: who makes it.
-        backend: what runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's name.
+        vendor: vendor of the execution provider.
+        backend: library that runs it here: "embedded", "openvino", "onnxruntime", or a plug-in's
+            name.
     """
 
     ep_name: str
@@ -75,14 +76,14 @@ class EpFactory(ABC):
 
     @abstractmethod
     def is_available(self) -> bool:
-        """Whether it could be created here (its library is installed)."""
+        """Return True if the provider can be created here, that is, if its library is installed."""
 
     @abstractmethod
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """The devices of ``hardware`` that it runs on.
+        """Return the devices of ``hardware`` that the provider runs on.
 
-        One EpDevice with ``device=None`` says "available, but I report no devices": the device rule
-        is then skipped. An empty list says that it cannot run here.
+        One EpDevice with ``device=None`` means "available, but I report no devices": the device
+        rule is then skipped. An empty list means that it cannot run here.
         """
 
     def for_machine(
@@ -90,11 +91,11 @@ class EpFactory(ABC):
         os: str,  # noqa: ARG002 - part of the interface
         software: Mapping[str, str] | None,  # noqa: ARG002
     ) -> EpFactory:
-        """The factory as it answers for a machine that may be another one; by default itself.
+        """Return the factory for a machine that may be another one; by default itself.
 
         Args:
             os: "linux", "macos" or "windows".
-            software: library → version there; None: what is installed here.
+            software: library → version on that machine; None: what is installed here.
         """
         return self
 
@@ -103,7 +104,7 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> CompiledModelCompatibility:
-        """Rates a compiled model's compatibility string on ``devices``; none by default."""
+        """Rate a compiled model's compatibility string on ``devices``; by default there is none."""
         return CompiledModelCompatibility.NOT_APPLICABLE
 
     def compiled_model_distance(
@@ -111,9 +112,9 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> int:
-        """How far behind ``devices`` the one is that a model was compiled for; 0 by default.
+        """Return how far the target of a compiled model is behind ``devices``; 0 by default.
 
-        Asked of compatibility strings that are OPTIMAL: of two, the nearer one is chosen.
+        Asked about compatibility strings that are OPTIMAL: of two, the nearer one is chosen.
         """
         return 0
 
@@ -122,15 +123,15 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> str:
-        """Why ``devices`` do not run what a compatibility string is for, or run it badly.
+        """Return why ``devices`` do not run a compiled model, or run it badly.
 
-        As a sentence's end, asked of compatibility strings that are UNSUPPORTED or
-        PREFER_RECOMPILATION; "", the default, where no more is known.
+        The end of a sentence, asked about compatibility strings that are UNSUPPORTED or
+        PREFER_RECOMPILATION; "", the default, if no more is known.
         """
         return ""
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
-        """What of a model's needs neither the EP nor the CPU provider behind it meets.
+        """Return the needs of a model that neither the EP nor the CPU provider behind it meets.
 
         By default it cannot tell.
         """
@@ -141,24 +142,26 @@ class EpFactory(ABC):
         ep_device: EpDevice,  # noqa: ARG002 - part of the interface
         hardware: Sequence[HardwareDevice],  # noqa: ARG002
     ) -> bool:
-        """Whether an EP device that it reported is still there, asked anew of ``hardware``.
+        """Return True if an EP device that it reported still exists; ``hardware`` is asked anew.
 
-        True where it cannot tell.
+        True, too, if it cannot tell.
 
-        Raises ExecutionProviderError where its library fails to tell.
+        Raises:
+            ExecutionProviderError: its library fails to tell.
         """
         return True
 
     @abstractmethod
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        """Makes the provider.
+        """Make the provider; may import heavy modules.
 
-        ExecutionProviderError where its library fails to load; may import heavy modules.
+        Raises:
+            ExecutionProviderError: its library fails to load.
         """
 
 
 class CpuDevicesEpFactory(EpFactory):
-    """The factory of an EP of ours, which runs on any CPU and is there wherever ortpkg is."""
+    """Factory of an EP of ours, which runs on any CPU and comes with ortpkg."""
 
     vendor = "ortpkg"
 
@@ -170,7 +173,7 @@ class CpuDevicesEpFactory(EpFactory):
         return True
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per CPU."""
+        """Return one EP device per CPU."""
         return [
             EpDevice(
                 ep_name=self.ep_name,

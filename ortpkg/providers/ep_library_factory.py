@@ -1,4 +1,4 @@
-"""The factory of an EP in a library for onnxruntime (``ep_libraries``).
+"""Factory of an EP in a library for onnxruntime (``ep_libraries``).
 
 A child process registers the library before this one loads it; its answer is remembered like that
 of any backend. An emulated device is offered only if it is asked for by name, and says that it is
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _OFFERS_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_library_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
-#: In an EP device's metadata: what really computes.
+#: Key in an EP device's metadata; its value is the device that really computes.
 EMULATED = "emulated"
 
 
@@ -53,7 +53,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
 
     @property
     def missing_device_note(self) -> str:
-        """Why it offers nothing here though it could emulate a device; "" where that is not so."""
+        """Reason why it offers nothing though it could emulate a device; "" in any other case."""
         emulation = self._library.emulation
         is_left_out = emulation is not None and not is_emulation_asked_for(self.ep_name)
         return (
@@ -67,9 +67,9 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         return self.missing_device_note or f"{self.ep_name} ({self._library}) {NO_DEVICE}"
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """Those that the library reports.
+        """Return the devices that the library reports.
 
-        Where it only emulates, that device if it is asked for by name, else none.
+        A library that only emulates offers that device if it is asked for by name, else none.
         """
         reported = super().get_supported_devices(hardware)
         emulation = self._library.emulation
@@ -78,15 +78,20 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         if not is_emulation_asked_for(self.ep_name):
             return []
         played = [
-            _emulated(each, emulation, self._library) for each in reported if _runs_on_cpu(each)
+            _emulated(ep_device, emulation, self._library)
+            for ep_device in reported
+            if _runs_on_cpu(ep_device)
         ][:1]
-        self._reported = (hardware, [each.device for each in played if each.device is not None])
+        self._reported = (
+            hardware,
+            [ep_device.device for ep_device in played if ep_device.device is not None],
+        )
         return played
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """As in every onnxruntime.
+        """Rate a string as any onnxruntime does.
 
         NOT_APPLICABLE on an emulated device, for which libraries rate nothing.
         """
@@ -146,7 +151,7 @@ def _runs_on_cpu(ep_device: EpDevice) -> bool:
 
 
 def _emulated(ep_device: EpDevice, emulation: Emulation, library: EpLibrary) -> EpDevice:
-    """What ``ep_device``, the CPU, plays."""
+    """Return the emulated device for ``ep_device``, which is the CPU."""
     return replace(
         ep_device,
         device=HardwareDevice(

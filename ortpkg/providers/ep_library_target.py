@@ -1,4 +1,4 @@
-"""What a session on an EP's library uses of onnxruntime: its EP devices and their facts."""
+"""Target of a session on an EP's library: onnxruntime's EP devices and their facts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ortpkg.trust.load_config import EXACT_CONFIG, LOAD_CONFIG
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
 _NO_SUCH_DEVICE = "offers no such device on this machine"
-#: Where a device is, in onnxruntime's words; the probe of this machine has it as "pci_address".
+#: Metadata key of a device's address in onnxruntime; this machine's probe has "pci_address".
 _PCI = "pci_bus_id"
 
 
@@ -39,11 +39,11 @@ class EpLibraryTarget:
     """Devices of one library in one session.
 
     Attributes:
-        library: whose.
-        ep_devices: onnxruntime's.
+        library: the library.
+        ep_devices: onnxruntime's EP devices.
         options: provider options without which the library would run on something else.
-        device: what is compiled for, in our words.
-        architecture: of it.
+        device: device that is compiled for, in our words.
+        architecture: architecture of that device.
     """
 
     library: EpLibrary
@@ -53,7 +53,7 @@ class EpLibraryTarget:
     architecture: str
 
     def describe(self, options: Mapping[str, str]) -> ContextDescriptor:
-        """What contexts depend on that are made for it with these provider options."""
+        """Return what contexts depend on that are made for it with these provider options."""
         return ContextDescriptor(
             ep=self.library.ep_name,
             sdk_version=self.library.build,
@@ -64,7 +64,7 @@ class EpLibraryTarget:
 
 
 def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, str]:
-    """What ``options`` need so that the EP computes in float32, as our own backends do.
+    """Return the options to add so that the EP computes in float32, as our own backends do.
 
     OpenVINO's computes in bfloat16 on CPUs that have it (errors of 1e-2), whatever its option
     ``precision`` says.
@@ -74,17 +74,18 @@ def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, 
 
 
 def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:
-    """Whether the provider of that name is the library's, registered by us or by the program."""
+    """Return True if the library is registered, by us or by the program."""
     return bool(registered_devices(onnxruntime, library.path))
 
 
 def ep_library_target(
     onnxruntime: Any, library: EpLibrary, wanted: Sequence[EpDevice]
 ) -> EpLibraryTarget:
-    """The devices of ``library`` that ``wanted`` are; its first where nothing says which.
+    """Return the devices of ``library`` that ``wanted`` are; its first device if that is empty.
 
-    Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only
-    emulate a device that nobody asked for.
+    Raises:
+        ExecutionProviderError: the library cannot be registered, offers nothing, or would only
+            emulate a device that nobody asked for.
     """
     for_absent = any(
         ep_device.device is not None and ep_device.device.is_absent for ep_device in wanted
@@ -93,8 +94,8 @@ def ep_library_target(
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
         raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
     offered = _registered(onnxruntime, library, allows_absent=for_absent)
-    found = _found(offered, wanted) if wanted else list(offered[:1])
-    if not found:
+    devices = _chosen_devices(offered, wanted) if wanted else list(offered[:1])
+    if not devices:
         raise ExecutionProviderError(
             f"{library.ep_name} ({library}) {_NO_SUCH_DEVICE if offered else NO_DEVICE}",
             ep_name=library.ep_name,
@@ -103,13 +104,13 @@ def ep_library_target(
         load_quietly(library.file_beside(emulation.library))
         return EpLibraryTarget(
             library=library,
-            ep_devices=tuple(found[:1]),
+            ep_devices=tuple(devices[:1]),
             options=dict(emulation.options),
             device=f"{emulation.type.upper()} ({emulation.name})",
             architecture=emulation.architecture,
         )
     first = next((device.device for device in wanted if device.device is not None), None)
-    kind = found[0].device.type.name
+    kind = devices[0].device.type.name
     is_cpu = kind == DeviceType.CPU.upper()
     name = "" if first is None or is_cpu or not first.name else f" ({first.name})"
     architecture = (
@@ -117,7 +118,7 @@ def ep_library_target(
     )
     return EpLibraryTarget(
         library=library,
-        ep_devices=tuple(found),
+        ep_devices=tuple(devices),
         options=dict(wanted[0].ep_options) if wanted else {},
         device=f"{kind}{name}",
         architecture=architecture,
@@ -134,26 +135,35 @@ def _registered(onnxruntime: Any, library: EpLibrary, *, allows_absent: bool) ->
     )
 
 
-def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
-    """For each wanted device one of onnxruntime's EP devices, in order, where there is one."""
+def _chosen_devices(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
+    """Return onnxruntime's EP devices for the wanted devices that it has, in its order."""
     free = list(range(len(offered)))
-    taken = []
+    positions = []
     for device in wanted:
-        alike = [place for place in free if _is_same(offered[place], device)]
+        alike = [position for position in free if _is_same(offered[position], device)]
         if alike:
-            taken.append(
-                next((place for place in alike if _is_there(offered[place], device)), alike[0])
+            positions.append(
+                next(
+                    (
+                        position
+                        for position in alike
+                        if _has_same_address(offered[position], device)
+                    ),
+                    alike[0],
+                )
             )
-            free.remove(taken[-1])
-    return [offered[place] for place in sorted(taken)]
+            free.remove(positions[-1])
+    return [offered[position] for position in sorted(positions)]
 
 
 def _is_same(offered: Any, device: EpDevice) -> bool:
-    """Whether onnxruntime's EP device may be that one, by kind and by what the EP says of it."""
-    known = dict(device.ep_metadata)
-    return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
+    """Return True if onnxruntime's EP device may be that one, by kind and by the EP's metadata."""
+    metadata = dict(device.ep_metadata)
+    return all(
+        metadata.get(key, value) == value for key, value in offered.ep_metadata.items()
+    ) and (
         device.device is None
-        or "emulated" in known
+        or "emulated" in metadata
         or (
             offered.device.type.name.lower() == device.device.type.value
             and (not device.device.is_absent or offered.device.device_id == device.device.device_id)
@@ -161,11 +171,11 @@ def _is_same(offered: Any, device: EpDevice) -> bool:
     )
 
 
-def _is_there(offered: Any, device: EpDevice) -> bool:
-    """Whether it is known to lie in the same place."""
-    place = dict(offered.device.metadata).get(_PCI)
+def _has_same_address(offered: Any, device: EpDevice) -> bool:
+    """Return True if both devices are known to have the same PCI address."""
+    address = dict(offered.device.metadata).get(_PCI)
     return (
-        bool(place)
+        bool(address)
         and device.device is not None
-        and device.device.metadata.get("pci_address") == place
+        and device.device.metadata.get("pci_address") == address
     )

@@ -1,7 +1,7 @@
-"""Which execution providers there are: a table of built-in ones, the bridge's, plug-ins.
+"""Table of execution providers: built-in ones, those of the bridge, plug-ins.
 
-A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A built-in
-name cannot be taken by a plug-in; a session says so once.
+A plug-in (``plugins.py``) is asked only when a variant, an option or a caller names it. A plug-in
+cannot take a built-in name; a session says so once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
-#: Built in too, but offered only where somebody names them, or where their compiler is installed.
+#: Built in too, but offered only if they are named, or if their compiler is installed.
 NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     LLVM_EP: _llvm_factory,
 }
@@ -71,21 +71,22 @@ def compiling_eps() -> tuple[str, ...]:
 
 
 class AvailableFactories(NamedTuple):
-    """The factories that can be asked here, in default priority order, and what went wrong."""
+    """Factories that can be asked here, in default priority order, and notes on failures."""
 
     factories: tuple[EpFactory, ...]
     notes: tuple[str, ...] = ()
 
 
 def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
-    """The factory of an EP (or alias) on ``backend``, or on the first backend that has it.
+    """Return the factory of an EP (or alias) on ``backend``, or on the first backend that has it.
 
     Without a backend: a built-in one, then a plug-in, then the onnxruntime bridge: onnxruntime's
     own, then a wheel's. The factory's library need not be installed; ``is_available`` tells. A
-    built-in one without its library stands back for the bridge's.
+    built-in one without its library is passed over if the bridge has the EP.
 
-    Raises UnknownExecutionProviderError for a name that nothing here has, ExecutionProviderError
-    for a plug-in that cannot be loaded.
+    Raises:
+        UnknownExecutionProviderError: nothing here has the name.
+        ExecutionProviderError: a plug-in cannot be loaded.
     """
     name = resolve_ep_name(ep_name)
     built_in = _built_in(name)
@@ -107,13 +108,11 @@ def find_factory(ep_name: str, *, backend: str | None = None) -> EpFactory:
 
 
 def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory | None:
-    """The factory that is installed here for exactly this EP, backend and version.
+    """Return the factory that is installed here for exactly this EP, backend and version, if any.
 
-    None where there is none.
-
-    A provider of ours is this ortpkg's wherever a profile leaves its version open. Plug-ins are
-    not imported. What an onnxruntime of that version has is asked in a child process; a failure is
-    a None.
+    A provider of ours is this ortpkg's if a profile leaves its version open. Plug-ins are not
+    imported. A child process asks an onnxruntime of that version for its EPs; if that fails, the
+    result is None.
     """
     built_in = _built_in(ep_name)
     factory = built_in() if built_in is not None else None
@@ -149,12 +148,14 @@ def _names_of_onnxruntime() -> tuple[str, ...]:
 def available_factories(
     hardware: Sequence[HardwareDevice], *, named: Collection[str] = (), with_libraries: bool = True
 ) -> AvailableFactories:
-    """Every factory whose library is installed, in default priority order.
+    """Return every factory whose library is installed, in default priority order.
 
-    Of plug-ins only those in ``named``.
+    A backend or plug-in that fails is left out and noted.
 
-    ``with_libraries``: those that wheels bring for onnxruntime, too. A backend or plug-in that
-    fails is left out and noted.
+    Args:
+        hardware: hardware of the machine.
+        named: names of EPs; plug-ins are included only if they are named here.
+        with_libraries: True to include EPs that wheels bring for onnxruntime.
     """
     notes: list[str] = []
     wanted = {resolve_ep_name(name) for name in named}
@@ -168,16 +169,16 @@ def available_factories(
     ]
     factories = [factory for factory in (build() for build in builds) if factory.is_available()]
     try:
-        own = list_ep_names(hardware)
-        factories += [OnnxRuntimeEpFactory(name) for name in own]
-        if own and with_libraries:
-            factories += _factories_of_libraries(own, wanted, notes)
+        ep_names = list_ep_names(hardware)
+        factories += [OnnxRuntimeEpFactory(name) for name in ep_names]
+        if ep_names and with_libraries:
+            factories += _factories_of_libraries(ep_names, wanted, notes)
     except ExecutionProviderError as error:
         notes.append(str(error))
     for name in sorted(wanted & set(installed_plugins())):
         factories += _factory_of_plugin(installed_plugins()[name], notes)
     if len(installed_distributions()) > 1:
-        names = ", ".join(found.name for found in installed_distributions())
+        names = ", ".join(distribution.name for distribution in installed_distributions())
         notes.append(f"several distributions of onnxruntime overwrite each other here: {names}")
     ordered = sorted(
         factories,
@@ -187,18 +188,23 @@ def available_factories(
 
 
 def _factories_of_libraries(
-    taken: Collection[str], wanted: Collection[str], notes: list[str]
+    built_in: Collection[str], wanted: Collection[str], notes: list[str]
 ) -> list[EpFactory]:
-    """Those of installed wheels, whose names onnxruntime itself has not ``taken``.
+    """Return the factories of libraries for onnxruntime, such as those of wheels.
 
-    One that could only emulate a device, for which nobody asks, becomes a note where others are not
-    ``wanted`` alone.
+    A library that could only emulate a device, which nobody asks for, becomes a note unless only
+    other EPs are wanted.
+
+    Args:
+        built_in: EPs that onnxruntime itself has; a library with the same EP becomes a note.
+        wanted: names of EPs that the caller names.
+        notes: list to which notes are added.
     """
     factories: list[EpFactory] = []
     notes += ep_library_notes()
     for library in installed_ep_libraries():
         factory = _library_factory(library)
-        if library.ep_name in taken:
+        if library.ep_name in built_in:
             notes.append(displaced_note(library))
         elif factory.missing_device_note:
             notes += (
@@ -216,7 +222,7 @@ def _library_factory(library: EpLibrary) -> EpLibraryFactory:
 
 
 def plugin_names() -> tuple[str, ...]:
-    """Names of the installed plug-ins, sorted; none is imported."""
+    """Return the names of the installed plug-ins, sorted; none is imported."""
     return tuple(installed_plugins())
 
 
@@ -225,9 +231,9 @@ def _built_in(name: str) -> Callable[[], EpFactory] | None:
 
 
 def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
-    """Its factory, if it can be used here.
+    """Return a plug-in's factory, if it can be used here.
 
-    What is wrong with it, or hides others, becomes a note.
+    A fault, or a plug-in that hides others, becomes a note.
     """
     if _built_in(plugin.name) is not None:
         notes.append(_name_clash(plugin))
@@ -238,7 +244,7 @@ def _factory_of_plugin(plugin: Plugin, notes: list[str]) -> list[EpFactory]:
             " is not"
         )
     try:
-        return [load_plugin(plugin)]  # whether it is available, its offer tells
+        return [load_plugin(plugin)]  # its offer shows whether it is available
     except ExecutionProviderError as error:
         notes.append(str(error))
     return []
@@ -270,27 +276,30 @@ def _libraries_here() -> tuple[EpLibrary, ...]:
 
 
 def is_ep_here(name: str) -> bool:
-    """Whether that is the full name of an execution provider: ONNX Runtime's, ours or a plug-in's.
+    """Return True for the full name of an execution provider: ONNX Runtime's, ours or a plug-in's.
 
-    What is installed here alone is looked up: a name that is none may be a plug-in's elsewhere.
+    Only installed plug-ins count: a name that is unknown here may be a plug-in's elsewhere.
     """
     return is_known_ep(name) or name in all_known_names()
 
 
 def ep_known_here(text: str) -> str:
-    """The full name of an execution provider, as :func:`is_ep_here` has it, by it or an alias.
+    """Return the full name of an execution provider that :func:`is_ep_here` knows.
 
-    UsageError for a name that nobody knows, which is a typo.
+    ``text`` is that name or an alias.
+
+    Raises:
+        UsageError: nobody knows the name, so that it is a typo.
     """
     name = resolve_ep_name(text)
     return name if is_known_ep(name) else ep_named(text, all_known_names())
 
 
-def _unknown_message(asked: str, name: str, backend: str | None) -> str:
-    known = all_known_names()
+def _unknown_message(text: str, name: str, backend: str | None) -> str:
+    names = all_known_names()
     where = f" on backend {quoted(backend)}" if backend else " here"
-    suggestion = suggest_ep_name(asked, known)
+    suggestion = suggest_ep_name(text, names)
     meant = suggestion if suggestion != name else None
-    message = unknown_ep_message(asked, known, meant, where=where)
+    message = unknown_ep_message(text, names, meant, where=where)
     notes = ep_library_notes() if installed_distributions() else ()
     return "; ".join((message, *notes))

@@ -1,4 +1,4 @@
-"""What the engine sees of an execution provider: what it can run, how it compiles that.
+"""Interface of an execution provider to the engine: what it can run, and how it compiles that.
 
 Source: the partitioning article and the high-level design, and the EPContext design for the context
 methods.
@@ -40,13 +40,13 @@ __all__ = [
     "PlannedGraph",
 ]
 
-#: What the kernel factory of a node gets to see, e.g. with layouts of its constants that were kept.
+#: Makes a node's kernel info for its kernel factory, e.g. with layouts of constants that were kept.
 InfoOf = Callable[[Graph, Node], OpKernelInfo]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaDef:
-    """Makes a capability a *fused* sub-graph: name and signature of the node in its place."""
+    """Name and signature of the node that replaces a capability, which makes it *fused*."""
 
     name: str
     inputs: tuple[str, ...]
@@ -58,7 +58,7 @@ class MetaDef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeCapability:
-    """A sub-graph that a provider can run: node indices, and a meta definition to fuse them."""
+    """Sub-graph that a provider can run: node indices, and a meta definition to fuse them."""
 
     node_indices: tuple[int, ...]
     meta_def: MetaDef | None = None
@@ -66,14 +66,14 @@ class ComputeCapability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedNode:
-    """A partition for ``compile``: the node that stands for it, and its body as a graph."""
+    """Partition for ``compile``: the node that stands for it, and its body as a graph."""
 
     node: Node
     body: Graph
 
     @property
     def nodes(self) -> list[Node]:
-        """The body's nodes, each after those whose outputs it takes.
+        """Nodes of the body, each after those whose outputs it takes.
 
         ``body.nodes`` has them in insertion order.
         """
@@ -82,22 +82,22 @@ class FusedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeComputeInfo:
-    """How a fused node runs: state is made once per session, used often, released at the end.
+    """Functions of a fused node; state is made once per session and released at the end.
 
     ``compute(state, inputs, context)`` takes one value per input of the fused node and returns one
-    per output; it may be called from several threads at once. What it returns is the engine's from
-    then on: no memory that a later call writes to. Where ``context.is_watched``, a long computation
-    calls ``context.check_cancelled()`` now and then, or has it called for it
+    per output; several threads may call it at once. The engine owns its results: no later call may
+    write to their memory. If ``context.is_watched``, a long computation calls
+    ``context.check_cancelled()`` now and then, or has it called for it
     (``isolation/run_watch.py``).
 
     Attributes:
-        is_async: ``compute`` may return a ``concurrent.futures.Future`` of its outputs, and other
-            nodes run until they are needed. Inputs stay as they are until it is done.
-        is_strict: without it, ``compute`` is called while inputs are still under way, and gets
-            these as objects whose ``result()`` waits; it may do without some of them.
-        device_slots: slots of a ``compute`` that copies by itself between the CPU's memory and
-            its provider's; ``context.device_target(slot)`` says which outputs stay there. None:
-            all values are in the provider's memory, and copy nodes stand around the fused node.
+        is_async: True if ``compute`` may return a ``concurrent.futures.Future`` of its outputs;
+            other nodes run until these are needed. Inputs stay unchanged until it is done.
+        is_strict: False to have ``compute`` called before all inputs are computed; it gets the
+            missing ones as objects whose ``result()`` waits, and may do without some of them.
+        device_slots: slots of a ``compute`` that copies by itself between the CPU's memory and its
+            provider's; ``context.device_target(slot)`` says which outputs stay there. None: all
+            values are in the provider's memory, and copy nodes stand around the fused node.
     """
 
     compute: Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]
@@ -110,16 +110,16 @@ class NodeComputeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendPlacement:
-    """Where a backend really runs (part of) a fused node that a provider handed to it.
+    """Device on which a backend really runs a fused node that a provider handed to it, or a part.
 
     Attributes:
-        ep_name: the execution provider inside the backend, e.g. onnxruntime's own CPU provider.
-        device: the backend's word for the device ("CPU", "GPU.1"); "" where it does not say.
-        node_count: as the backend counts, after optimizations of its own; None: all nodes of the
-            fused node.
-        node_names: those nodes whose names it tells.
-        is_fallback: whether this is not what was asked for, but what ran instead.
-        reason: why there is nothing more exact to say, or why this ran instead; "" where there is
+        ep_name: execution provider inside the backend, e.g. onnxruntime's own CPU provider.
+        device: the backend's word for the device ("CPU", "GPU.1"); "" if it does not say.
+        node_count: number of nodes, counted by the backend after its own optimizations; None for
+            all nodes of the fused node.
+        node_names: nodes whose names it states.
+        is_fallback: True if this is not what was asked for, but what ran instead.
+        reason: why there is nothing more exact to say, or why this ran instead; "" if there is
             nothing to explain.
     """
 
@@ -132,7 +132,7 @@ class BackendPlacement:
 
 
 class GraphViewer:
-    """A graph as providers see it: read-only, nodes in topological order, constraint types."""
+    """Graph for providers: read-only, nodes in topological order, constraint types."""
 
     def __init__(self, graph: Graph, order: Sequence[int]) -> None:
         self.graph = graph
@@ -140,52 +140,55 @@ class GraphViewer:
 
     @property
     def nodes(self) -> list[Node]:
-        """The nodes in topological order."""
+        """Nodes in topological order."""
         return [self.graph.node(index) for index in self.order]
 
 
 class PlannedGraph(Protocol):
-    """A graph with its execution plan, its allocation plan and its memory pattern. Thread-safe."""
+    """Graph with its execution plan, its allocation plan and its memory pattern. Thread-safe."""
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        """Runs it once, as part of the run of ``context`` and within its limits.
+        """Run the graph once, as part of the run of ``context`` and within its limits.
+
+        Raises what a run raises, with the node's name.
 
         Args:
             inputs: one value per input of the graph, in order.
-            context: of the fused node that it is computed for.
+            context: context of the fused node that it is computed for.
 
-        Returns one value per output, which share memory with nothing. Raises what a run raises,
-        with the node's name.
+        Returns:
+            One value per output; they share memory with nothing.
         """
         ...
 
     def release(self) -> None:
-        """Frees the memory that it keeps between runs; what runs later takes new memory."""
+        """Free the memory that is kept between runs; a later run allocates anew."""
         ...
 
 
 class GraphEngine(Protocol):
-    """The engine of a session, lent to providers whose partitions are graphs of kernels.
+    """Engine of a session, lent to providers whose partitions are graphs of kernels.
 
-    These lie below the engine and may not import it. Without it they would need transformers, plans
-    and memory of their own, and be slower than the same nodes outside of a partition
-    (docs/adr/0011-lent-engine.md).
+    Such providers lie below the engine and may not import it. Without it they would need
+    transformers, plans and memory of their own, and be slower than the same nodes outside of a
+    partition (docs/adr/0011-lent-engine.md).
     """
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Takes ``graph`` through transformers of all levels, whatever the session asks for.
+        """Apply transformers of all levels to ``graph``, whatever the session asks for.
 
         Args:
-            graph: its types known; changed in place, but for its inputs and outputs.
-            kernels: nodes are put in that it has kernels for; constants are computed with these.
+            graph: graph with known types; changed in place, except for its inputs and outputs.
+            kernels: provider whose kernels may replace nodes; constants are computed with them.
         """
         ...
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """Makes ``graph`` ready on a provider's kernels, with the session's memory options.
+        """Prepare ``graph`` to run on a provider's kernels, with the session's memory options.
 
-        Raises KernelNotFoundError where it has none for a node, InvalidGraphError where a node's
-        attributes do not fit.
+        Raises:
+            KernelNotFoundError: the provider has no kernel for a node.
+            InvalidGraphError: a node's attributes do not fit.
         """
         ...
 
@@ -194,23 +197,22 @@ class ExecutionProvider:
     """One execution provider inside one session.
 
     It computes by kernels (``kernel_registry``), by compiling what it claims (``get_capability``
-    and ``compile``), or by both; what it overrides of these says which. A class that does neither
-    claims nothing.
+    and ``compile``), or by both; it overrides the methods of the ways it has. A class that
+    overrides none claims nothing.
 
     Attributes:
         name: ONNX Runtime's name.
-        options: as the caller or the package gave them.
-        backend: what provides it here: "embedded", "openvino", "onnxruntime", a plug-in's name; ""
-            until :meth:`made_by` was called.
-        is_requested: whether the caller asked for it; the embedded CPU provider joins every session
+        options: provider options of the caller or the package.
+        backend: library that provides it here: "embedded", "openvino", "onnxruntime", a plug-in's
+            name; "" until :meth:`made_by` was called.
+        is_requested: True if the caller asked for it; the embedded CPU provider joins every session
             unasked.
-        is_named: whether the session's caller asked for it by name: then it has to run something.
-        is_picked: whether a session chose it by default because its caller named no provider.
-        computes_natively: whether what it fuses is computed by a native library with threads of its
-            own.
+        is_named: True if the session's caller asked for it by name: then it has to run something.
+        is_picked: True if a session chose it by default because its caller named no provider.
+        computes_natively: True if a native library with threads of its own computes what it fuses.
         obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys
             by itself; the log names those that are set and that nobody obeys.
-        session_settings, ep_context, graph_engine: what :meth:`join_session` was given; before that
+        session_settings, ep_context, graph_engine: arguments of :meth:`join_session`; before that
             the defaults, and no engine.
     """
 
@@ -236,7 +238,7 @@ class ExecutionProvider:
         self._ep_devices = tuple(ep_devices)
 
     def made_by(self, backend: str) -> None:
-        """Called once, by a factory that knows better than the provider what provides it here."""
+        """Set the backend; called once, by a factory that knows it better than the provider."""
         self.backend = backend
 
     def join_session(
@@ -246,13 +248,13 @@ class ExecutionProvider:
         ep_context: EpContextOptions,
         graph_engine: GraphEngine | None,
     ) -> None:
-        """Called once, before anything is asked, with all that a session gives to its providers.
+        """Take everything that a session gives to its providers; called once, before anything else.
 
-        Default: it is remembered, and :meth:`use_session_settings` is told.
+        By default it is stored, and :meth:`use_session_settings` is called.
 
         Args:
-            settings: what the session's options say, as far as it is not their default.
-            ep_context: what they say about compiled contexts.
+            settings: session options that differ from their defaults.
+            ep_context: session options about compiled contexts.
             graph_engine: the session's engine, for partitions that are graphs of kernels.
         """
         self.session_settings, self.ep_context = settings, ep_context
@@ -261,31 +263,31 @@ class ExecutionProvider:
 
     @property
     def kernel_registry(self) -> KernelRegistry | None:
-        """The kernels it brings. None, the default, for a provider that only compiles."""
+        """Kernels of the provider. None, the default, for one that only compiles."""
         return None
 
     def create_allocator(self) -> Allocator:
-        """The memory that its kernels and compiled partitions read and write. By default the CPU's.
+        """Return the memory that its kernels and compiled partitions use; by default the CPU's.
 
-        A :class:`DeviceAllocator` says that the CPU cannot read it: then what they take and give
-        are DeviceTensors, but for ``KernelDef.host_inputs`` and ``host_outputs``, and for what is
-        no tensor of numbers.
+        A :class:`DeviceAllocator` means that the CPU cannot read it: then their inputs and outputs
+        are DeviceTensors, except for ``KernelDef.host_inputs`` and ``host_outputs``, and for values
+        that are no tensors of numbers.
         """
         return CPUAllocator()
 
     def get_ep_devices(self) -> tuple[EpDevice, ...]:
-        """The EP devices that it runs on."""
+        """Return the EP devices that it runs on."""
         return self._ep_devices
 
     def find_kernel(self, node: Node, types: Mapping[str, ElementType]) -> KernelDef | None:
-        """Its kernel for ``node``, or None."""
+        """Return its kernel for ``node``, or None."""
         registry = self.kernel_registry
         return None if registry is None else registry.try_find_kernel(node, types)
 
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        """What it can run of the still free nodes.
+        """Return what it can run of the nodes that are still free.
 
         Default: every node for which it has a kernel.
         """
@@ -298,42 +300,47 @@ class ExecutionProvider:
     def nodes_for_float32(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> Collection[int]:
-        """Which of the free float16 nodes, by index, it would run with float32 in their place.
+        """Return the indices of free float16 nodes that it would run in float32 instead.
 
-        ``types_of`` says float32 where the graph still says float16. What it wants gets casts
-        around it, and then :meth:`get_capability` is asked again. Default: what that claims by
-        these types.
+        ``types_of`` returns float32 where the graph still has float16. Nodes of the result get
+        casts around them, and then :meth:`get_capability` is asked again. Default: the nodes that
+        it claims with these types.
         """
         return [
-            index for each in self.get_capability(viewer, types_of) for index in each.node_indices
+            index
+            for capability in self.get_capability(viewer, types_of)
+            for index in capability.node_indices
         ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
-        """One compute info per fused node, in order.
+        """Return one compute info per fused node, in order.
 
         A provider that never fuses need not implement it.
 
-        Raises CompileError where it cannot; whatever else it raises becomes one.
+        Raises:
+            CompileError: a node cannot be compiled; the engine turns other exceptions into this.
         """
-        names = ", ".join(quoted(each.node.name) for each in fused_nodes)
+        names = ", ".join(quoted(fused.node.name) for fused in fused_nodes)
         raise CompileError(
             f"{self.name} claims {names} as fused, but has no compile()", ep_name=self.name
         )
 
     def estimate_node_s(self, node: Node, operations: int) -> float | None:  # noqa: ARG002 - part of the interface
-        """What a run of ``node`` takes on it, in seconds, for partitioning by cost.
+        """Return the time of running ``node`` on it, in seconds, for partitioning by cost.
 
-        None where it does not know.
+        None if it does not know.
 
-        ``operations``: how many multiplications and additions the node is, counted from its shapes.
+        Args:
+            node: the node.
+            operations: number of its multiplications and additions, counted from its shapes.
         """
         return None
 
     def use_session_settings(self, settings: SessionSettings) -> None:
-        """Told once, by :meth:`join_session`, what the session's options say."""
+        """Use what the session's options say; called once, by :meth:`join_session`."""
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:  # noqa: ARG002 - part of the interface
-        """Where the backend really runs the fused node of that name.
+        """Return where the backend really runs the fused node of that name.
 
         Empty: all of it on this provider's device.
         """
@@ -345,47 +352,48 @@ class ExecutionProvider:
         stages: Collection[Stage],  # noqa: ARG002
         kernel: str | None = None,  # noqa: ARG002
     ) -> StageTexts:
-        """What the fused node of that name became on its way to code, for people to read.
+        """Return texts of a fused node's stages on its way to code, for people to read.
 
-        By default nothing.
+        By default there are none.
 
         Args:
-            fused_node: its name.
-            stages: those that are wanted.
-            kernel: of the stages with a text for each kernel, the one of this name alone.
+            fused_node: name of the fused node.
+            stages: stages that are wanted.
+            kernel: name of the only kernel to show, for stages with a text for each kernel; None
+                for all.
         """
         return {}
 
     def get_refusal(self) -> str:
-        """Why it took no node, for people; "" where it does not know, or took some."""
+        """Return why it took no node, for people; "" if it does not know, or took some."""
         return ""
 
     def get_node_refusals(self) -> Mapping[int, str]:
-        """Why it left nodes of the graph that it was asked about last, by their index.
+        """Return why it left nodes of the graph that it was asked about last: node index → reason.
 
-        By default, and of nodes that are not there, it does not say.
+        By default it is empty; nodes that are missing have no known reason.
         """
         return {}
 
     def get_ep_context_nodes(self) -> list[Node]:
-        """EPContext nodes made by ``compile``; empty for a provider that makes none."""
+        """Return the EPContext nodes made by ``compile``; empty for a provider that makes none."""
         return []
 
     def check_ep_contexts(self) -> None:
-        """Called before compiling where contexts are kept: raises where they could not be."""
+        """Raise an error if contexts could not be kept; called before they are compiled."""
 
     def add_ep_context_model(self, files: Sequence[Path]) -> None:
-        """Called with the context model's files once it is written: its contexts stay."""
+        """Take the files of the context model that was written: its contexts stay."""
 
     def abandon_ep_contexts(self, reason: BaseException) -> None:
-        """Called where a session that keeps contexts fails: what no model names is to go."""
+        """Remove contexts that no model names; called when a session that keeps contexts fails."""
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - part of the interface
-        """The string for ``ep_compatibility_info`` of what it compiled from ``graph``.
+        """Return the ``ep_compatibility_info`` of what it compiled from ``graph``.
 
-        "" where it has none.
+        "" if it has none.
         """
         return ""
 
     def close(self) -> None:
-        """Frees what belongs to the provider; called once, when its session closes."""
+        """Free what belongs to the provider; called once, when its session closes."""

@@ -16,22 +16,26 @@ from ortpkg.providers.execution_provider import FusedNode, NodeComputeInfo
 
 
 class ExportingProvider(CompilingProvider):
-    """Compiles fused nodes into a library, and finds their functions in one."""
+    """Provider that compiles fused nodes into a library, and finds their functions in one."""
 
     def compile_to_library(self, fused_nodes: Sequence[FusedNode], library_path: Path) -> None:
-        """Compiles the nodes and writes their functions to a library, in one step.
+        """Compile the nodes and write their functions to a library, in one step.
 
-        Raises CompileError where one cannot be compiled, or two have one name;
-        EpContextWriteError where the library cannot be written. What was there stays then.
+        If an error is raised, an existing library stays as it is.
+
+        Raises:
+            CompileError: a node cannot be compiled, or two have the same name.
+            EpContextWriteError: the library cannot be written.
         """
         entries = [self._entry(fused, self._compile(fused)) for fused in fused_nodes]
         write_library(library_path, self.name, entries)
 
     def add_func_info(self, fused: FusedNode, library_path: Path) -> NodeComputeInfo:
-        """The function of a fused node, found in a library by the node's name.
+        """Return the function of a fused node from a library, found by the node's name.
 
-        Raises EpContextError where the library has none of that name, is damaged, was made for
-        another machine, or of another node of that name.
+        Raises:
+            EpContextError: the library has none of that name, is damaged, or was made for another
+                machine or from another node of that name.
         """
         name = fused.node.name
         entry = read_library_entry(library_path, name, self.name)

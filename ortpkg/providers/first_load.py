@@ -1,8 +1,8 @@
 """Loads a compiled context first in a child process, which may crash or hang instead of us.
 
-That it went well is remembered, by the digests of the context and by what it was loaded with. It
-says nothing about intentions: a child protects from accidents, not from attackers. Who loads
-contexts in the child is a :class:`ContextLoader`: the native libraries' is here, that of plug-ins
+A success is remembered, by the digests of the context and by what it was loaded with. It says
+nothing about intentions: a child protects from accidents, not from attackers. A
+:class:`ContextLoader` loads contexts in the child: the native libraries' is here, that of plug-ins
 in :mod:`ortpkg.session.plugin_context_loader`.
 """
 
@@ -39,35 +39,38 @@ FIRST_LOAD_TIMEOUT_S = 300.0
 _KIND = "ep_context_loads"
 _MOST_KEPT = 1000
 
-#: One per proof that is being made: sessions that are made at once try what they share once.
+#: One lock per trial under way: sessions made at the same time try a shared context once.
 _TRIALS: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 _TRIALS_LOCK = threading.Lock()
 
 
 class ContextLoader(Protocol):
-    """How the contexts of one execution provider are loaded in a child process."""
+    """Loader of an execution provider's contexts in a child process."""
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        """What a proof depends on beside the context and the environment; JSON."""
+        """JSON on which a trial depends, beside the context and the environment."""
         ...
 
     def start(self, ep_name: str) -> Worker:
-        """The child process. OSError where it cannot be started."""
+        """Start the child process; OSError if it cannot be started."""
         ...
 
     def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
-        """Asks the child to load the context of the partition."""
+        """Return the request to load the context of the partition."""
         ...
 
     def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
-        """What the child is to survive afterwards, such as a run; it may refuse."""
+        """Return requests that the child must survive afterwards, such as a run.
+
+        The child may refuse them.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeContextLoader:
-    """Contexts of a native library; see ``isolated_model.ISOLATED_BACKENDS``."""
+    """Loader of a native library's contexts; see ``isolated_model.ISOLATED_BACKENDS``."""
 
     backend: str
     options: Mapping[str, str]
@@ -75,7 +78,7 @@ class NativeContextLoader:
 
     @property
     def fingerprint(self) -> Mapping[str, Any]:
-        return {}  # the environment says all
+        return {}  # the environment has all of it
 
     def start(self, ep_name: str) -> Worker:
         return backend_worker(ep_name, self.backend, self.options, self.ep_devices)
@@ -99,17 +102,18 @@ def load_in_child_first(
     *,
     tried: Mapping[str, Any] | None = None,
 ) -> None:
-    """Loads the context in a child, unless that went well before.
+    """Load a context in a child process, unless an earlier trial succeeded.
 
     Args:
         entry: the context.
         here: the environment.
         loader: loads it in the child.
-        fused: the partition that it is of.
-        tried: what of the context the library sees, JSON: contexts that are alike in it, such as
-            the members of a group, are tried once; by default the digests of all parts.
+        fused: partition of the context.
+        tried: JSON of what the library sees of the context; contexts with equal JSON, such as the
+            members of a group, are tried once. By default the digests of all parts.
 
-    Raises EpContextError where the child crashed, hung, or could not load it.
+    Raises:
+        EpContextError: the child crashed, hung, or could not load it.
     """
     if not entry.digests:
         _try_in_child(entry, here.ep, loader, fused)
@@ -127,7 +131,7 @@ def load_in_child_first(
 
 
 def _trial_of(key: Mapping[str, Any]) -> threading.Lock:
-    """Held by the thread that tries what ``key`` stands for."""
+    """Return the lock for the trial that ``key`` stands for."""
     with _TRIALS_LOCK:
         return _TRIALS.setdefault(json.dumps(key, sort_keys=True), threading.Lock())
 
@@ -147,7 +151,7 @@ def _try_in_child(
 
 
 def _load(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: FusedNode) -> str:
-    """How it failed; "" where it did not."""
+    """Return why loading failed; "" if it succeeded."""
     worker: Worker | None = None
     limits = LoadLimits(timeout_s=FIRST_LOAD_TIMEOUT_S)
     doing = ""
@@ -172,7 +176,7 @@ def _load(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: Fused
 
 
 def _try(worker: Worker, limits: LoadLimits, request: Message) -> None:
-    """What the child lives through is no matter: it may not like zeros."""
+    """Send a request; the child may refuse it, since it may not like zeros, but must survive."""
     try:
         call_within(worker, limits, request)
     except WorkerCallError as error:

@@ -1,4 +1,4 @@
-"""Plug-ins' code in this process: its errors become ours, its prints go to standard error."""
+"""Calls into plug-ins' code: errors become ours, prints go to standard error."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.host.turns import uninterrupted
 
-#: Are told, while code of a plug-in runs, what it was asked to do, and "" afterwards.
+#: Called with the task of a plug-in while its code runs, and with "" afterwards.
 _LISTENERS: list[Callable[[str], None]] = []
 
 
 def tell_foreign_code(listener: Callable[[str], None]) -> None:
-    """Tells ``listener`` what plug-ins do from now on: "AcmeExecutionProvider was to compile"."""
+    """Call ``listener`` with each task of a plug-in: "AcmeExecutionProvider was to compile"."""
     _LISTENERS.append(listener)
 
 
@@ -28,15 +28,15 @@ def _tell(doing: str) -> None:
 
 @contextlib.contextmanager
 def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
-    """Around a call into a plug-in.
+    """Wrap a call into a plug-in.
 
     Every exception, SystemExit too, becomes an ExecutionProviderError. Passed on unchanged are
     ortpkg's own errors, KeyboardInterrupt, and exceptions that a signal handler raised. Output of
     Python code goes to standard error, because standard output may be a document.
 
     Args:
-        ep_name: the execution provider's.
-        doing: what was asked of it, e.g. "make an execution provider".
+        ep_name: name of the execution provider.
+        doing: task of the plug-in, e.g. "make an execution provider".
     """
     presence = threading.Lock()
     try:
@@ -65,7 +65,7 @@ def _as_our_errors(ep_name: str, doing: str) -> Iterator[None]:
 
 
 class _PrintsToStderr:
-    """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside.
+    """Replacement of ``sys.stdout`` by ``sys.stderr`` as long as any thread is inside.
 
     Several threads may be inside and leave in any order. A thread is inside while its own lock is
     held, so that an interrupt cannot leave it inside for ever (:mod:`ortpkg.host.turns`).

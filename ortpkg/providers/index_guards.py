@@ -1,9 +1,9 @@
 """Checks of indices around a partition, for libraries that do not check them.
 
 ONNX defines an index of Gather beyond its axis as an error. A library may return zeros instead.
-Indices that enter a partition, and constants, are checked before it runs. Indices that it computes
-leave it as further outputs (``native_model`` adds them) and are checked after the run; so are the
-sizes of the data that they index, where no input tells them.
+Constant indices, and those that enter a partition, are checked before it runs. Indices that it
+computes become further outputs (``native_model`` adds them) and are checked after the run; so are
+the sizes of the indexed data, unless an input has them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class IndexGuards:
 
     Attributes:
         indices: values whose elements are to leave the partition as further outputs.
-        shapes: values whose shapes are to.
+        shapes: values whose shapes are to leave it.
     """
 
     def __init__(self, body: Graph) -> None:
@@ -62,12 +62,14 @@ class IndexGuards:
         inputs = frozenset(body.inputs)
         self._before = [guard for guard in guards if inputs.issuperset(_needed(guard))]
         self._after = [guard for guard in guards if not inputs.issuperset(_needed(guard))]
-        own = inputs.union(body.outputs)
+        visible = inputs.union(body.outputs)
         self.indices = tuple(
-            dict.fromkeys(guard.indices for guard in self._after if guard.indices not in {"", *own})
+            dict.fromkeys(
+                guard.indices for guard in self._after if guard.indices not in {"", *visible}
+            )
         )
         self.shapes = tuple(
-            dict.fromkeys(guard.data for guard in self._after if guard.data not in {"", *own})
+            dict.fromkeys(guard.data for guard in self._after if guard.data not in {"", *visible})
         )
 
     @property
@@ -106,7 +108,7 @@ class IndexGuards:
 
 
 def is_in_range(graph: Graph, node: Node) -> bool:
-    """Return True where constants alone show that no index of ``node`` is out of range."""
+    """Return True if constants alone show that no index of ``node`` is out of range."""
     shape, limits = _shape(graph, node.inputs[_DATA]), _limits(graph, node.inputs[_INDICES])
     axis = int(node.attribute("axis", 0))
     if limits is None or shape is None or not -len(shape) <= axis < len(shape):
@@ -132,7 +134,7 @@ def _guards(body: Graph) -> Iterator[IndexGuard]:
 def _guard(
     body: Graph, node: Node, axis: int, indices: str, limits: tuple[int, int]
 ) -> Iterator[IndexGuard]:
-    """Return the check of one axis; none where its size is enough in every run."""
+    """Return the check of one axis; none if its size is enough in every run."""
     data = node.inputs[_DATA]
     shape = _shape(body, data)
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None

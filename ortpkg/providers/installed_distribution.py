@@ -1,4 +1,4 @@
-"""The distribution that provides a backend's module, and its version, without an import."""
+"""Finds the distribution that provides a backend's module, and its version, without an import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortpkg.providers.installed_metadata import recorded_versions
 class InstalledDistribution(NamedTuple):
     """A distribution of the running environment.
 
-    ``version`` is "" where the module has no metadata (a local build).
+    ``version`` is "" if the module has no metadata (a local build).
     """
 
     name: str
@@ -23,12 +23,14 @@ class InstalledDistribution(NamedTuple):
 
 
 def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDistribution, ...]:
-    """Those of ``names`` (distributions that provide ``module``) that are installed.
+    """Return the distributions among ``names`` that are installed and provide ``module``.
 
-    Empty where the module is not installed.
+    Several of them overwrite each other's files; the caller can say so. Distributions of an
+    environment below this one do not count: their module is not the one that is imported.
 
-    Several at once overwrite each other's files; the caller can say so. Those of an environment
-    that lies under this one do not count: their module is not the one that is imported.
+    Args:
+        module: name of the module; the result is empty if it is not installed.
+        names: names of distributions that may provide the module.
     """
     spec = importlib.util.find_spec(module)
     if spec is None:
@@ -53,15 +55,15 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
 def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
     from importlib import metadata  # 15 ms; only where folder names do not tell
 
-    found = {}
+    versions = {}
     for name in names:
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def _brings(name: str, module: str, spec: ModuleSpec) -> bool:
-    """Return True where a distribution's files make the module that is imported.
+    """Return True if a distribution's files make the module that is imported.
 
     One that only adds a plug-in library to it does not.
     """

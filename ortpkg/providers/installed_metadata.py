@@ -1,8 +1,8 @@
-"""What folders' names tell of installed distributions, faster than ``importlib.metadata``.
+"""Reads folders' names for installed distributions, faster than ``importlib.metadata``.
 
 Source: "Recording installed projects" of the Python Packaging User Guide: a distribution is a
-folder ``<name>-<version>.dist-info`` beside its modules. Where one may be recorded in another way,
-this module says that it cannot tell, and whoever asks goes to ``importlib.metadata``.
+folder ``<name>-<version>.dist-info`` beside its modules. If one may be recorded in another way,
+this module says that it cannot tell, and its caller goes to ``importlib.metadata``.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class _UnknownFormError(Exception):
 
 
 def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
-    """Those of the distributions ``names`` that are installed, with their versions.
+    """Return the versions of those of the distributions ``names`` that are installed.
 
-    None where that cannot be told.
+    None if the folders' names do not tell.
     """
     wanted = {normal_name(name): name for name in names}
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     try:
         for folder, entry in _records():
             stem, extension = os.path.splitext(entry)  # noqa: PTH122 - strings: there are hundreds
             project, _, version = stem.partition("-")
             name = wanted.get(normal_name(project))
-            if name is None or name in found:  # as for modules, the first on the path counts
+            if name is None or name in versions:  # as for modules, the first on the path counts
                 continue
             if (
                 extension != _RECORDED
@@ -43,10 +43,10 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
                 or not os.path.isfile(os.path.join(folder, entry, "METADATA"))  # noqa: PTH113, PTH118
             ):
                 return None
-            found[name] = version
+            versions[name] = version
     except _UnknownFormError:
         return None
-    return found
+    return versions
 
 
 class InstalledRecord(NamedTuple):
@@ -119,10 +119,10 @@ def _distributions_by_metadata() -> Iterator[InstalledRecord]:
 
 
 def may_have_entry_points(group: str) -> bool:
-    """Whether any installed distribution may have an entry point of that group; False is certain.
+    """Return False if certainly no installed distribution has an entry point of a group.
 
-    Nearly no environment has one, and ``importlib.metadata.entry_points`` parses what all
-    distributions have.
+    Nearly no environment has one, and ``importlib.metadata.entry_points`` parses the metadata of
+    all distributions.
     """
     text = group.encode()
     try:
@@ -143,7 +143,7 @@ def may_have_entry_points(group: str) -> bool:
 
 
 def _records() -> Iterator[tuple[str, str]]:
-    """(folder, name) of everything on Python's path that may record a distribution."""
+    """Yield (folder, name) of everything on Python's path that may record a distribution."""
     if any(
         hasattr(finder, "find_distributions") and finder is not PathFinder
         for finder in sys.meta_path

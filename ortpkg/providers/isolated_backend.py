@@ -1,7 +1,7 @@
-"""In a worker: a native library that compiles or loads one model, for its parent's runs.
+"""Worker with a native library that compiles or loads one model, for its parent's runs.
 
-Loads numpy and that library, and nothing else that takes long. The parent's side is
-:mod:`ortpkg.providers.isolated_model`; both share how arrays cross over.
+It loads numpy and that library, and nothing else that takes long. The parent's side is
+:mod:`ortpkg.providers.isolated_model`; both share the encoding of arrays.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ from ortpkg.providers.session_settings import settings_from_json
 from ortpkg.storage.file_stamp import FileStamp
 
 _TEXT = "text"
-#: In a request about a model: size of its weights in files, which no buffer contains.
+#: Key in a request about a model: size of its weights in files, which no buffer contains.
 FILES_NBYTES = "files_nbytes"
 
 
 def open_backend(
     ep_name: str, backend: str, options: Mapping[str, str], ep_device: Mapping[str, Any] | None
 ) -> Callable[[Message], Message]:
-    """The worker's handler. The library is loaded here, and raises here what it does not know."""
+    """Load the library, and return the worker's handler of requests.
+
+    Raises:
+        ExecutionProviderError: the library cannot be loaded, or lacks the EP.
+    """
     devices = [] if ep_device is None else [ep_device_from_json(ep_device)]
     return _Server(_library(ep_name, backend, options, devices)).answer
 
@@ -70,9 +74,9 @@ def _library(
 
 
 class _Server:
-    """Answers requests about one model.
+    """Server of requests about one model.
 
-    The parent checks every limit, and ends this process where one is passed.
+    The parent checks every limit, and ends this process if one is passed.
     """
 
     def __init__(self, library: NativeLibrary) -> None:
@@ -80,7 +84,7 @@ class _Server:
         self._compiled: CompiledModel | None = None
 
     def answer(self, request: Message) -> Message:
-        """Does what ``action`` in the request's header says with the library."""
+        """Do with the library what ``action`` in the request's header says."""
         match request.header["action"]:
             case "open":
                 self._library.use_settings(settings_from_json(request.header["settings"]))
@@ -94,8 +98,10 @@ class _Server:
                 assert isinstance(self._library, WeightlessLibrary)
                 self._compiled = self._library.import_member(_parts_of(request)[0], None)
             case "describe":
-                found = self._library.describe_environment()
-                return Message(header={"environment": None if found is None else found.to_json()})
+                environment = self._library.describe_environment()
+                return Message(
+                    header={"environment": None if environment is None else environment.to_json()}
+                )
             case "weight_form":
                 return Message(header={"weight_form": self._library.weight_form.value})
             case action:
@@ -106,14 +112,14 @@ class _Server:
     def _answer_of(self, compiled: CompiledModel, action: str, request: Message) -> Message:
         if action == "export":
             assert isinstance(self._library, ContextLibrary)
-            kept = self._library.export_model(compiled, _model_of(request))
-            return Message(header={"parts": list(kept)}, buffers=list(kept.values()))
+            parts = self._library.export_model(compiled, _model_of(request))
+            return Message(header={"parts": list(parts)}, buffers=list(parts.values()))
         if action == "placement":
-            places = [
-                {**asdict(place), "node_names": sorted(place.node_names)}
-                for place in compiled.get_placement()
+            placements = [
+                {**asdict(placement), "node_names": sorted(placement.node_names)}
+                for placement in compiled.get_placement()
             ]
-            return Message(header={"places": places})
+            return Message(header={"placements": placements})
         return pack_arrays(compiled.compute(unpack_arrays(request), _UnlimitedRun()))
 
 
@@ -128,16 +134,16 @@ def parts_message(action: str, parts: Mapping[str, Part], file: PartsFile | None
         for name, part in parts.items()
         if name in offsets
     }
-    own = {name: part for name, part in parts.items() if name not in ranges}
+    sent = {name: part for name, part in parts.items() if name not in ranges}
     header = {
         "action": action,
-        "parts": list(own),
+        "parts": list(sent),
         "ranges": ranges,
         FILES_NBYTES: sum(nbytes for _, nbytes in ranges.values()),
     }
     if file is not None and ranges:
         header |= {"path": str(file.path.absolute()), "stamp": list(file.stamp)}
-    return Message(header=header, buffers=list(own.values()))
+    return Message(header=header, buffers=list(sent.values()))
 
 
 def _parts_of(request: Message) -> tuple[dict[str, Part], PartsFile | None]:
@@ -146,8 +152,8 @@ def _parts_of(request: Message) -> tuple[dict[str, Part], PartsFile | None]:
     Raises ModelFileError if that is not the one that the parent opened.
     """
     header = request.header
-    own = zip(header["parts"], request.buffers, strict=True)
-    parts: dict[str, Part] = {name: memoryview(part) for name, part in own}
+    received = zip(header["parts"], request.buffers, strict=True)
+    parts: dict[str, Part] = {name: memoryview(part) for name, part in received}
     ranges = header["ranges"]
     if not ranges:
         return parts, None
@@ -163,7 +169,7 @@ def model_message(action: str, model: NativeModel) -> Message:
 
     Weights in files cross over as the files' names.
     """
-    own = [weight.data for weight in model.weights.values() if weight.file is None]
+    sent = [weight.data for weight in model.weights.values() if weight.file is None]
     header = {
         "action": action,
         "inputs": model.inputs,
@@ -176,21 +182,21 @@ def model_message(action: str, model: NativeModel) -> Message:
         ],
         "folder": model.folder,
         "files": {path: list(stamp) for path, stamp in model.files.items()},
-        FILES_NBYTES: model.weights_nbytes - sum(data.nbytes for data in own),
+        FILES_NBYTES: model.weights_nbytes - sum(data.nbytes for data in sent),
     }
-    return Message(header=header, buffers=[model.data, *own])
+    return Message(header=header, buffers=[model.data, *sent])
 
 
 def _model_of(request: Message) -> NativeModel:
     header = request.header
-    data, *own = request.buffers
+    data, *received = request.buffers
     return NativeModel(
         data=bytes(data),
         inputs=tuple(header["inputs"]),
         outputs=tuple(header["outputs"]),
         config_entries=header["config_entries"],
         is_kept=header["is_kept"],
-        weights=dict(_weights_of(header["weights"], map(memoryview, own))),
+        weights=dict(_weights_of(header["weights"], map(memoryview, received))),
         folder=header["folder"],
         files={path: FileStamp(*stamp) for path, stamp in header["files"].items()},
     )
@@ -198,20 +204,20 @@ def _model_of(request: Message) -> NativeModel:
 
 def _weights_of(
     entries: Sequence[tuple[str, int, Sequence[int], Mapping[str, Any] | None]],
-    own: Iterator[memoryview],
+    received: Iterator[memoryview],
 ) -> Iterator[tuple[str, NativeWeight]]:
     """Yield the weights of a request: received, or mapped from their files."""
     mappings: dict[str, mmap.mmap] = {}
-    for name, element_type, shape, stated in entries:
+    for name, element_type, shape, file_json in entries:
         file = None
-        if stated is not None:
-            file = FileRange(**{**stated, "stamp": FileStamp(*stated["stamp"])})
+        if file_json is not None:
+            file = FileRange(**{**file_json, "stamp": FileStamp(*file_json["stamp"])})
             if file.path not in mappings:
                 mappings[file.path] = _mapped(file.path, file.stamp)
             view = memoryview(mappings[file.path])
             data = view[file.offset : file.offset + file.nbytes]
         else:
-            data = next(own)
+            data = next(received)
         yield (
             name,
             NativeWeight(element_type=element_type, shape=tuple(shape), data=data, file=file),
@@ -227,7 +233,7 @@ def _mapped(path: str, stamp: FileStamp) -> mmap.mmap:
 
 
 class _UnlimitedRun:
-    """A run that nobody ends from inside."""
+    """Run that nobody ends from inside."""
 
     is_watched = False
     is_memory_limited = False
@@ -238,11 +244,11 @@ class _UnlimitedRun:
 
 
 def pack_arrays(arrays: Sequence[Any], *, action: str = "") -> Message:
-    """A message with arrays of numbers (their bytes) and of texts (as JSON)."""
+    """Return a message with arrays of numbers (as bytes) and of texts (as JSON)."""
     kinds: list[tuple[str, tuple[int, ...]]] = []
     buffers: list[Buffer] = []
-    for each in arrays:
-        array = np.asarray(each)
+    for value in arrays:
+        array = np.asarray(value)
         if array.dtype.kind in "OUS":
             kinds.append((_TEXT, array.shape))
             buffers.append(json.dumps([_text_of(text) for text in array.reshape(-1)]).encode())
@@ -255,9 +261,10 @@ def pack_arrays(arrays: Sequence[Any], *, action: str = "") -> Message:
 
 
 def unpack_arrays(message: Message) -> list[np.ndarray[Any, Any]]:
-    """The arrays of a message; they own the memory that was received.
+    """Return the arrays of a message; they own the memory that was received.
 
-    ValueError where sizes do not fit.
+    Raises:
+        ValueError: sizes do not fit.
     """
     return [
         _array(kind, tuple(shape), buffer)

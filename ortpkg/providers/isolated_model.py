@@ -1,4 +1,4 @@
-"""Native libraries in a child process: a crash, hang or hunger ends the child, and is told.
+"""Native libraries in a child process: a crash, a hang or a lack of memory ends only the child.
 
 The model is transformed and partitioned here; the child gets its bytes, and then inputs for
 outputs. The limits of a run hold to a fraction of a second, since a child can be ended whatever it
@@ -51,26 +51,25 @@ from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_t
 #: Backends that can be isolated.
 ISOLATED_BACKENDS: tuple[str, ...] = ("onnxruntime", "openvino")
 _FUNCTION = "ortpkg.providers.isolated_backend:open_backend"
-#: What a library may hold of a model that it loads, beside the limit: the bytes, its own copy, a
-#: packed one, and one to work on.
+#: Copies of a model that a library may hold while it loads, beside the limit: the bytes, its own
+#: copy, a packed one, and one to work on.
 COPIES_OF_A_MODEL = 4
 _INTERVAL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadLimits:
-    """What loading a model in a child may take; None for no limit."""
+    """Limits for loading a model in a child; None for no limit."""
 
     memory_limit_nbytes: int | None = None
     timeout_s: float | None = None
 
 
 class IsolatedLibrary(WeightlessLibrary):
-    """A native library in child processes.
+    """Native library in child processes.
 
-    The first is started at once and loads while we do other things.
-
-    Each compiled model has a child of its own.
+    The first child is started at once and loads while this process does other things. Each compiled
+    model has a child of its own.
     """
 
     in_child = True
@@ -133,8 +132,8 @@ class IsolatedLibrary(WeightlessLibrary):
     def describe_environment(self) -> ContextDescriptor | None:
         if self._environment is None:
             self._worker = self._open(self._worker)
-            found = self._worker.call(_DESCRIBE).header["environment"]
-            self._environment = None if found is None else descriptor_from_json(found)
+            environment = self._worker.call(_DESCRIBE).header["environment"]
+            self._environment = None if environment is None else descriptor_from_json(environment)
         return self._environment
 
     def close(self) -> None:
@@ -144,9 +143,13 @@ class IsolatedLibrary(WeightlessLibrary):
             self._worker.close()
 
     def load(self, worker: Worker | None, request: Message) -> Worker:
-        """A worker (``worker``, or a new one) that has made a model by ``request``.
+        """Return a worker that has made a model by ``request``.
 
-        ``worker`` can be used again where the library refused.
+        ``worker`` can be used again if the library refused.
+
+        Args:
+            worker: worker to use; None for a new one.
+            request: request for the model.
         """
         worker = self._open(worker)
         nbytes = sum(memoryview(buffer).nbytes for buffer in request.buffers)
@@ -156,7 +159,8 @@ class IsolatedLibrary(WeightlessLibrary):
             call_watched(worker, context, request)
         except WorkerEndedError as error:
             raise CompileError(
-                f"the process in which {self.backend} loaded the model is no more: {_told(error)}",
+                f"the process in which {self.backend} loaded the model is no more:"
+                f" {_reason_of(error)}",
                 ep_name=self.ep_name,
             ) from error
         return worker
@@ -181,7 +185,7 @@ class IsolatedLibrary(WeightlessLibrary):
             ) from error
 
     def _open(self, worker: Worker | None) -> Worker:
-        """A worker in which the library is loaded, so that what comes next is the model's doing."""
+        """Return a worker with the library loaded, so that a later error comes from the model."""
         worker = worker if worker is not None and worker.is_alive else self._start()
         try:
             call_within(
@@ -189,7 +193,8 @@ class IsolatedLibrary(WeightlessLibrary):
             )
         except WorkerEndedError as error:
             raise ExecutionProviderError(
-                f"the library {self.backend} cannot be loaded: {_told(error)}", ep_name=self.ep_name
+                f"the library {self.backend} cannot be loaded: {_reason_of(error)}",
+                ep_name=self.ep_name,
             ) from error
         except WorkerCallError as error:
             if error.kind == InvalidSessionOptionError.__name__:
@@ -201,7 +206,7 @@ class IsolatedLibrary(WeightlessLibrary):
 def backend_worker(
     ep_name: str, backend: str, options: Mapping[str, str], ep_devices: Sequence[EpDevice]
 ) -> Worker:
-    """A new child process with that library. OSError where it cannot be started."""
+    """Start a child process with a native library; OSError if it cannot be started."""
     ep_device = ep_device_to_json(ep_devices[0]) if ep_devices else None
     arguments = {
         "ep_name": ep_name,
@@ -213,22 +218,22 @@ def backend_worker(
 
 
 def open_request(settings: SessionSettings) -> Message:
-    """Asks a worker to load its library, which sessions with these settings are then made in."""
+    """Return the request to load a worker's library, for sessions with these settings."""
     return Message(header={"action": "open", "settings": settings.to_json()})
 
 
 def compile_request(model: NativeModel) -> Message:
-    """Asks a worker to compile a model."""
+    """Return the request to compile a model."""
     return model_message("compile", model)
 
 
 def import_request(parts: Mapping[str, Part], file: PartsFile | None) -> Message:
-    """Asks a worker to load a context, which it maps from its file if there is one."""
+    """Return the request to load a context, which the worker maps from its file if there is one."""
     return parts_message("import", parts, file)
 
 
 def import_member_request(parts: Mapping[str, Part], file: PartsFile | None) -> Message:
-    """Asks a worker to load a context of a group, which is weightless."""
+    """Return the request to load a weightless context of a group."""
     return parts_message("import_member", parts, file)
 
 
@@ -238,7 +243,7 @@ _WEIGHT_FORM = Message(header={"action": "weight_form"})
 
 
 class _IsolatedModel:
-    """A model in a worker. A worker that was ended is replaced for the next run."""
+    """Model in a worker; if the worker was ended, the next run starts another."""
 
     def __init__(self, library: IsolatedLibrary, request: Message, worker: Worker) -> None:
         self._library = library
@@ -246,7 +251,7 @@ class _IsolatedModel:
         self._turn = Turn()
         self._is_closed = False
         self._worker = library.load(worker, request)
-        self._places = self._ask_places()
+        self._placements = self._ask_placements()
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         holder = threading.Lock()
@@ -267,21 +272,21 @@ class _IsolatedModel:
         except WorkerEndedError as error:
             raise RunError(
                 f"the process in which {self._library.backend} ran the model is no more:"
-                f" {_told(error)}"
+                f" {_reason_of(error)}"
             ) from error
         except WorkerCallError as error:
             raise RunError(str(error)) from error
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """As at the last time that the worker was free to tell."""
+        """Return the placement of the last time that the worker was free to answer."""
         holder = threading.Lock()
-        with holder, contextlib.suppress(WorkerEndedError):  # the next run tells
+        with holder, contextlib.suppress(WorkerEndedError):  # the next run raises it
             if self._turn.claim(holder) and self._worker.is_alive:
-                self._places = self._ask_places()
-        return self._places
+                self._placements = self._ask_placements()
+        return self._placements
 
     def export(self, model: NativeModel) -> Mapping[str, Part]:
-        """What the library keeps of it."""
+        """Return the parts that the library keeps of the model."""
         holder = threading.Lock()
         with holder:
             self._turn.take(holder, lambda: None)
@@ -290,7 +295,7 @@ class _IsolatedModel:
             except WorkerEndedError as error:
                 raise CompileError(
                     f"the process in which {self._library.backend} kept the model is no more:"
-                    f" {_told(error)}",
+                    f" {_reason_of(error)}",
                     ep_name=self._library.ep_name,
                 ) from error
         return {
@@ -299,20 +304,20 @@ class _IsolatedModel:
         }
 
     def close(self) -> None:
-        """A run under way ends with RunError."""
+        """End the worker; a run under way ends with RunError."""
         self._is_closed = True
         self._worker.close()
 
-    def _ask_places(self) -> list[BackendPlacement]:
-        found = self._worker.call(_PLACEMENT).header["places"]
+    def _ask_placements(self) -> list[BackendPlacement]:
+        placements = self._worker.call(_PLACEMENT).header["placements"]
         return [
-            BackendPlacement(**{**each, "node_names": frozenset(each["node_names"])})
-            for each in found
+            BackendPlacement(**{**placement, "node_names": frozenset(placement["node_names"])})
+            for placement in placements
         ]
 
 
 class _LoadContext:
-    """Limits of what a worker does beside runs, seen as a run's."""
+    """Limits of a worker's tasks other than runs, in the form of a run's context."""
 
     def __init__(self, limits: LoadLimits, *, allowance_nbytes: int = 0) -> None:
         self._limits = limits
@@ -340,19 +345,19 @@ class _LoadContext:
 
 
 def call_within(worker: Worker, limits: LoadLimits, request: Message) -> Message:
-    """The worker's reply; LimitExceededError, and its end, if loading passes ``limits``."""
+    """Return the worker's reply; if ``limits`` are passed, end it and raise LimitExceededError."""
     return call_watched(worker, _LoadContext(limits), request)
 
 
 def call_watched(worker: Worker, context: Watched, request: Message) -> Message:
-    """The worker's reply; it is ended where the limits of ``context`` are passed."""
+    """Return the worker's reply; end it if the limits of ``context`` are passed."""
     stop = partial(worker.kill, "it was ended at its limit")
     return run_watched(
         context, partial(worker.call, request), stop, resident_nbytes=worker.resident_nbytes
     )
 
 
-def _told(error: WorkerEndedError) -> str:
+def _reason_of(error: WorkerEndedError) -> str:
     text = str(error)
     return (
         f"{text}, as the system does where memory runs out"

@@ -1,6 +1,6 @@
 """Tables of operators that a native library computes otherwise than ONNX defines them.
 
-A row names operators, says what is otherwise, and tells which of their nodes it is about. A library
+A row names operators, describes the difference, and tells which of their nodes have it. A library
 is not given such nodes (``LibraryTraits.faults``), whether it was named or not. Each row has a
 model in the tests that the library itself gets wrong.
 """
@@ -20,7 +20,7 @@ RowsByOperator = Mapping[tuple[str, str], tuple["Difference", ...]]
 
 @dataclass(frozen=True, slots=True)
 class NodeCall:
-    """A node in its graph, and what is known of its inputs before it runs."""
+    """Node in its graph, with what is known of its inputs before it runs."""
 
     graph: Graph
     node: Node
@@ -56,27 +56,28 @@ class NodeCall:
         return constant is None or math.prod(constant.shape) > 1
 
     def input_type(self, slot: int) -> ElementType | None:
-        """Return the element type of an input; None where it is left out, no tensor or unknown."""
+        """Return the element type of an input; None if it is left out, no tensor or unknown."""
         declared = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
         return declared.element_type if isinstance(declared, TensorType) else None
 
     def shape(self, slot: int) -> Shape | None:
-        """Return the shape of an input; None where it is left out, no tensor or unknown."""
+        """Return the shape of an input; None if it is left out, no tensor or unknown."""
         declared = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
         return declared.shape if isinstance(declared, TensorType) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A row of a table.
+    """Row of a table.
 
     Attributes:
-        name: of the row, for tests and documents.
-        operators: the operators it is about; empty for all operators of the domain.
-        behaviour: of the library, in words; a fragment that begins with "it" or the subject.
+        name: name of the row, for tests and documents.
+        operators: operators of the row; empty for all operators of the domain.
+        behaviour: behaviour of the library, in words; a fragment that begins with "it" or the
+            subject.
         applies: returns True for the nodes of these operators that are affected; takes the
             :class:`NodeCall` of the table, or its subclass with more knowledge.
-        domain: of the operators.
+        domain: domain of the operators.
     """
 
     name: str

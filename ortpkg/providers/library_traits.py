@@ -1,4 +1,4 @@
-"""What is known of native libraries before loading them, also of those in child processes."""
+"""Facts about native libraries before they are loaded, also about those in child processes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ortpkg.providers.openvino_differences import openvino_faults
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 from ortpkg.versions import parse_version
 
-#: Element types that numpy has by itself, so that they cross the border to a library without
-#: conversion.
+#: Element types that numpy has by itself: they cross the border to a library without conversion.
 NUMERIC_TYPES: frozenset[ElementType] = frozenset(
     {
         ElementType.FLOAT,
@@ -36,7 +35,7 @@ NUMERIC_TYPES: frozenset[ElementType] = frozenset(
 
 #: The first release of onnxruntime that reads external data of a model from memory.
 _READS_FILES_SINCE = (1, 21)
-#: Behind an operator of ONNX's, in OpenVINO's messages.
+#: Version at the end of an operator's name, in OpenVINO's messages.
 _VERSION = re.compile(r"-\d+$")
 
 #: An operator: domain ("" for ONNX's own), name.
@@ -63,23 +62,23 @@ class WeightForm(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryTraits:
-    """A native library, as far as its provider must know it.
+    """Facts about a native library that its provider must know.
 
     Attributes:
         border_types: element types that may cross the border to it.
         session_values: options of the session that it obeys, by onnxruntime's names; None for all.
-        values_of_device: those that it obeys on one device only, by that device's name.
-        takes_session_entries: whether it reads onnxruntime's config entries.
-        takes_patches: whether contexts of another release with the same major and minor version
+        values_of_device: options that it obeys on one device only, by that device's name.
+        takes_session_entries: True if it reads onnxruntime's config entries.
+        takes_patches: True if contexts of another release with the same major and minor version
             load.
-        operator_lists: in its messages: a list of operators that it lacks, as group ``names``,
-            separated by commas.
-        operators: in its messages: one such operator, as groups ``domain`` and ``name``.
+        operator_lists: patterns in its messages: a list of operators that it lacks, as group
+            ``names``, separated by commas.
+        operators: patterns in its messages: one such operator, as groups ``domain`` and ``name``.
         faults: returns the nodes of a graph that it computes wrongly: node index → description.
-        verifies_runs: whether it reports a run that ONNX defines as an error, and says why.
+        verifies_runs: True if it reports a run that ONNX defines as an error, and says why.
         index_verifiers: its execution providers that refuse an index out of range; None for all.
-            Kernels of GPUs read somewhere else, or give zeros.
-        weight_form: how it takes weights beside the message of a model; by default inside it.
+            Kernels of GPUs read somewhere else, or return zeros.
+        weight_form: form of weights beside the message of a model; by default they are inside it.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -100,27 +99,27 @@ class LibraryTraits:
         return self.verifies_runs and (verifiers is None or ep_name in verifiers)
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
-        """Names of what the settings say and the library does not obey on that device."""
-        known = self.session_values
-        if known is not None:
-            known |= self.values_of_device.get(device, frozenset())
+        """Return the names of settings that the library does not obey on that device."""
+        obeyed = self.session_values
+        if obeyed is not None:
+            obeyed |= self.values_of_device.get(device, frozenset())
         values = (
             ()
-            if known is None
-            else (each for each in settings.values if each not in known | OBEYED_BY_SESSION)
+            if obeyed is None
+            else (name for name in settings.values if name not in obeyed | OBEYED_BY_SESSION)
         )
         entries = () if self.takes_session_entries else settings.entries
         return (*values, *entries, *settings.other_entries)
 
     def unknown_operators(self, message: str) -> frozenset[Operator]:
-        """Operators that the library says it lacks; empty where it says no such thing."""
+        """Return the operators that the library says it lacks; empty for any other message."""
         pairs = [
             (match["domain"], match["name"])
-            for each in self.operators
-            for match in each.finditer(message)
+            for pattern in self.operators
+            for match in pattern.finditer(message)
         ]
-        for each in self.operator_lists:
-            for match in each.finditer(message):
+        for pattern in self.operator_lists:
+            for match in pattern.finditer(message):
                 names = (_VERSION.sub("", name.strip()) for name in match["names"].split(","))
                 pairs += [name.rpartition(".")[::2] for name in names]
         return frozenset(
@@ -128,7 +127,7 @@ class LibraryTraits:
         )
 
 
-#: By backend; a library without an entry is asked for nothing but to compile.
+#: Backend → traits; a library without an entry is asked for nothing but to compile.
 LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
     "openvino": LibraryTraits(
         values_of_device={"CPU": frozenset({"intra_op_num_threads"})},
@@ -166,7 +165,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
 
 
 def onnxruntime_weight_form(version: str) -> WeightForm:
-    """Return how that release of onnxruntime takes weights.
+    """Return the form in which a release of onnxruntime takes weights.
 
     Before 1.21 it reads no files for a model from memory.
     """

@@ -7,7 +7,7 @@ import re
 from ortpkg.errors import MOST_QUOTED_CHARACTERS, quoted
 
 _SOURCE_PLACES = ("Exception from ", "Check '")
-#: How onnxruntime begins what it says: its status; file, line and function of its own source, and
+#: Beginning of onnxruntime's messages: its status; file, line and function of its own source, and
 #: the condition there that did not hold, if a message follows.
 _STATUS = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _SOURCE_FUNCTION = re.compile(
@@ -30,8 +30,8 @@ _BEGINNING = 70
 
 def words_of(error: Exception) -> str:
     """Return a library's message in one line, without status codes and places in its source."""
-    said = _STATUS.sub("", str(error))
-    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in said.splitlines()]
+    message = _STATUS.sub("", str(error))
+    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in message.splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     words = " ".join(telling or [line for line in lines if line])
     words = _SOURCE_WITHIN.sub("", words).strip() or words

@@ -1,10 +1,10 @@
-"""The compatibility string of compiled machine code: written by the provider, rated by its factory.
+"""Compatibility string of compiled machine code: the provider writes it, its factory rates it.
 
 Imports neither numpy nor onnx.
 
 ``llvm;abi=1;compiler=3;target=linux-x86_64_v3;extras=avx512_vnni;version=0.1.0``
 
-Code that rounds what it multiplies says so, ``precision=bf16``, and comes after code that does not.
+Code that rounds what it multiplies has ``precision=bf16``, and comes after code that does not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compatibility_info(
     precision: str = FULL_PRECISION,
     version: str = __version__,
 ) -> str:
-    """What code for a target needs, as ``ep_compatibility_info``."""
+    """Return the ``ep_compatibility_info`` of code for a target."""
     fields = {
         "abi": str(ABI_VERSION),
         "compiler": str(COMPILER_VERSION),
@@ -54,47 +54,48 @@ def compatibility_info(
 def rate(
     devices: Sequence[HardwareDevice], info: str, *, os: str, can_compile: bool
 ) -> CompiledModelCompatibility:
-    """Rates a compatibility string on devices of a machine under an operating system.
+    """Rate a compatibility string on devices of a machine under an operating system.
 
-    OPTIMAL for the nearest target that the devices run, and for every older one where nothing here
-    could compile for a newer one; PREFER_RECOMPILATION for an older target where that could be
-    done; UNSUPPORTED where a feature is missing, for another system or ABI, where the compiler that
-    made it is known to make wrong code, and for what is no such string.
+    Returns:
+        OPTIMAL for the nearest target that the devices run, and for every older one if nothing here
+            could compile for a newer one. PREFER_RECOMPILATION for an older target if that could be
+            done. UNSUPPORTED if a feature is missing, for another system or ABI, if the compiler of
+            the code is known to make wrong code, and for any other text.
     """
     read = _read(info)
     if read is None or not devices:
         return CompiledModelCompatibility.UNSUPPORTED
     if refusal(devices, info, os=os):
         return CompiledModelCompatibility.UNSUPPORTED
-    is_nearest = all(targets_of(each, os)[0] is read.target for each in devices)
+    is_nearest = all(targets_of(device, os)[0] is read.target for device in devices)
     if is_nearest or not can_compile:
         return CompiledModelCompatibility.OPTIMAL
     return CompiledModelCompatibility.PREFER_RECOMPILATION
 
 
 def refusal(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
-    """Why devices do not run the code, such as each feature that they lack; "" where they do."""
+    """Return why devices do not run the code, such as a feature that they lack; "" if they do."""
     read = _read(info)
     if read is None:
         return f"it is no compatibility string of ABI {ABI_VERSION}"
     if reason := reason_against_compiler(read.compiler):
         return reason
-    reasons = (reason_against(read.target, each, os, read.extras) for each in devices)
+    reasons = (reason_against(read.target, device, os, read.extras) for device in devices)
     return next(filter(None, reasons), "")
 
 
 def why_recompile(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
-    """For which older CPU code is that devices run; "" where they have no nearer target."""
+    """Return for which older CPU the code is; "" if devices have no nearer target."""
     read = _read(info)
     if read is None:
         return ""
-    nearest = (targets_of(each, os)[0] for each in devices)
-    newer = next((each.name for each in nearest if each is not read.target), None)
+    nearest = (targets_of(device, os)[0] for device in devices)
+    newer = next((target.name for target in nearest if target is not read.target), None)
     return f"it is for {read.target.name}, and this CPU runs {newer}" if newer else ""
 
 
 def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:
-    """How many targets are nearer to the devices than that of a string that is OPTIMAL.
+    """Return how many targets are nearer to the devices than that of an OPTIMAL string.
 
     Code for a target with features beyond it is nearer than code without; code that rounds what it
     multiplies comes after all other.
@@ -102,13 +103,13 @@ def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:
     read = _read(info)
     if read is None:
         return 0
-    behind = [targets_of(each, os).index(read.target) for each in devices]
+    behind = [targets_of(device, os).index(read.target) for device in devices]
     rounded = 2 * len(TARGETS) if read.precision != FULL_PRECISION else 0
     return rounded + 2 * max(behind, default=0) + (not read.extras)
 
 
 class _Needs(NamedTuple):
-    """What a string says of the code: who made it, for which features, and how exact it is."""
+    """Needs of the code in a string: its compiler, its features, and its precision."""
 
     compiler: str
     target: CpuTarget
@@ -117,7 +118,7 @@ class _Needs(NamedTuple):
 
 
 def _read(info: str) -> _Needs | None:
-    """What the string says; None for what is no such string of this ABI."""
+    """Return the needs in a string; None if it is no such string of this ABI."""
     kind, *pairs = info[:_LONGEST_INFO].split(";")
     fields = dict(pair.partition("=")[::2] for pair in pairs)
     if kind != _KIND or fields.get("abi") != str(ABI_VERSION):
@@ -132,5 +133,5 @@ def _read(info: str) -> _Needs | None:
 
 
 def host_extras(target: CpuTarget) -> tuple[str, ...]:
-    """What this machine's CPU has beyond a target, for code that is compiled for it here."""
+    """Return the features of this machine's CPU beyond a target, for code compiled for it here."""
     return extras_of(target, probe().hardware[0])

@@ -1,4 +1,4 @@
-"""Whether the compiler of machine code is installed; it is not imported."""
+"""Checks whether the compiler of machine code is installed; it is not imported."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ COMPILER = "llvmlite"
 
 
 def has_compiler() -> bool:
-    """Whether llvmlite is installed."""
+    """Return True if llvmlite is installed."""
     return find_spec(COMPILER) is not None

@@ -1,7 +1,7 @@
 """LLVMExecutionProvider: partitions as machine code of the CPU, made by LLVM or kept as a context.
 
-To run a context takes numpy alone; llvmlite is asked where something is compiled. What a partition
-becomes says ``docs/machine_code.md``.
+Running a context takes numpy alone; llvmlite is needed only to compile. ``docs/machine_code.md``
+describes what a partition becomes.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Config entry: "1" has every access to memory held against its bounds.
+#: Config entry: "1" checks every access to memory against its bounds.
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
-#: Config entry: "0" has convolutions add up their windows one by one.
+#: Config entry: "0" makes convolutions add up their windows one by one.
 WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
 #: Config entry: "0" makes runs fail whose shapes the code was not compiled for.
 STANDBY_ENTRY = f"{LLVM_ENTRY_PREFIX}standby"
 _COMPILER = "compiler"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
-#: How often what is left of claims is grouped again.
+#: Most times that the rest of claims is grouped again.
 _MOST_ROUNDS = 16
 _HAS_GRAPHS = "its operator is not compiled"
 _UNUSED = "nobody uses what it makes"
@@ -83,7 +83,7 @@ _UNSETTLED = f"its neighbours were left to others one after another, {_MOST_ROUN
 
 
 class LLVMExecutionProvider(ExportingProvider):
-    """Runs partitions as machine code."""
+    """Execution provider that runs partitions as machine code."""
 
     backend = "llvm"
     context_sources = context_sources_of(LLVM_EP)
@@ -95,9 +95,9 @@ class LLVMExecutionProvider(ExportingProvider):
     def __init__(
         self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
     ) -> None:
-        """Raises InvalidSessionOptionError for an option, a target or a precision without code."""
+        """Read the options; InvalidSessionOptionError for an option or value without code."""
         super().__init__(LLVM_EP, ep_devices=ep_devices, options=options)
-        self._wished = read_options(self.options)
+        self._requested = read_options(self.options)
         self._team: ThreadTeam | None = None
         self._compiler: Compiler | None = None
         self._partitions: list[LoadedProgram] = []
@@ -113,7 +113,7 @@ class LLVMExecutionProvider(ExportingProvider):
         viewer: GraphViewer,
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the graph says more
     ) -> Collection[int]:
-        """Nodes that the compiler lowers: their sizes are known, or formulas of symbols."""
+        """Return the nodes that the compiler lowers; it knows their sizes, or formulas of them."""
         free = [node for node in viewer.nodes if not node.execution_provider]
         self._refusals = {}
         reason = self._reason_against_compiling()
@@ -122,7 +122,7 @@ class LLVMExecutionProvider(ExportingProvider):
             self._refusals = dict.fromkeys((node.index for node in free), reason)
             _log.warning("%s compiles nothing: %s", self.name, reason)
             return ()
-        # the compiler, and what it takes, is loaded where something is to be compiled
+        # the compiler and its modules are loaded only if something is to be compiled
         from ortpkg.codegen.claims import reasons_against
         from ortpkg.shapes.inference import infer_sizes
 
@@ -135,9 +135,9 @@ class LLVMExecutionProvider(ExportingProvider):
         return [node.index for node in free if node.index not in against]
 
     def _reasons_in_inner_graph(self, graph: Graph, free: Sequence[Node]) -> Mapping[int, str]:
-        """Why nodes of a branch or a loop's body are not compiled, by index.
+        """Return why nodes of a branch or a loop's body are not compiled, by index.
 
-        They are looked at as one partition, whose inputs are what they take from elsewhere: the
+        The nodes are checked as one partition, whose inputs are the values from elsewhere: the
         graphs around them are neither inferred nor changed.
         """
         from ortpkg.codegen.claims import reasons_against
@@ -160,10 +160,10 @@ class LLVMExecutionProvider(ExportingProvider):
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
     ) -> list[ComputeCapability | None]:
-        """Maximal sub-graphs that can be compiled as they are, seen from inside too.
+        """Return the maximal sub-graphs that can be compiled as they are.
 
-        What cannot be is left out, and what is left is grouped again. In the end nodes that no path
-        connects join one partition: a run then is one call.
+        Nodes that cannot be compiled inside a group are left out, and the others are grouped again.
+        In the end nodes that no path connects join one partition: a run then is one call.
         """
         remaining = set(supported)
         for _ in range(_MOST_ROUNDS):
@@ -201,9 +201,10 @@ class LLVMExecutionProvider(ExportingProvider):
         return worthwhile
 
     def _reasons_of_group(self, viewer: GraphViewer, group: tuple[int, ...]) -> dict[int, str]:
-        """Why nodes of a group cannot be compiled after all; of all of them, part by part.
+        """Return why nodes of a group cannot be compiled after all.
 
-        Where no path connects the parts, one of them may be at fault alone.
+        If that is all of them, each part is checked by itself: if no path connects the parts, one
+        of them may be at fault alone.
         """
         reasons = self._reasons_inside(viewer.graph, group)
         if len(reasons) < len(group):
@@ -218,7 +219,7 @@ class LLVMExecutionProvider(ExportingProvider):
         }
 
     def _reasons_inside(self, graph: Graph, group: tuple[int, ...]) -> dict[int, str]:
-        """Why nodes of a group cannot be compiled after all, by their index in the graph."""
+        """Return why nodes of a group cannot be compiled after all, by their index in the graph."""
         claim = subgraph_claim(graph, group, self._partition_name(graph))
         if claim is None:
             return {}
@@ -233,15 +234,15 @@ class LLVMExecutionProvider(ExportingProvider):
         return reasons
 
     def _reason_against_compiling(self) -> str | None:
-        """Why nothing is compiled here at all; None where it is."""
+        """Return why nothing is compiled here at all; None if it is."""
         if not has_compiler():
             return missing_library_text("compiling", "llvmlite")
         if (
-            reason_against_this_machine(self._wished.target, self._compilation_target().extras)
+            reason_against_this_machine(self._requested.target, self._compilation_target().extras)
             is None
         ):
             return reason_against_code()
-        return None  # it is kept for another machine
+        return None  # the code is kept for another machine
 
     def get_refusal(self) -> str:
         if self._partitions:
@@ -263,7 +264,7 @@ class LLVMExecutionProvider(ExportingProvider):
             made = super().compile(fused_nodes)
         finally:
             self._close_compiler()
-        if not self._keeps_texts:  # what is packed by now is held no longer by partitions' graphs
+        if not self._keeps_texts:  # weights are packed by now; graphs need not hold them
             for fused in fused_nodes:
                 if self._stands_by(fused):
                     forget_arrays(fused.body)
@@ -286,7 +287,7 @@ class LLVMExecutionProvider(ExportingProvider):
         made = self._session_compiler().compile(fused.body)
         constants = {name: value.data for name, value in made.constants.items()}
         parts = cache(partial(dump_parts, made.program, made.code, constants))
-        reason = reason_against_this_machine(self._wished.target, self._wished.extras)
+        reason = reason_against_this_machine(self._requested.target, self._requested.extras)
         if self._keeps_texts:
             self._kept.keep(fused, parts())
         if reason is not None:
@@ -337,7 +338,7 @@ class LLVMExecutionProvider(ExportingProvider):
         return _MachineCodePartition(compute, parts)
 
     def _close_compiler(self) -> None:
-        """Lets go of the compiler, with what it keeps for the next partition."""
+        """Release the compiler, with what it keeps for the next partition."""
         if self._compiler is not None:
             self._compiler.close()
             self._compiler = None
@@ -358,12 +359,12 @@ class LLVMExecutionProvider(ExportingProvider):
             ep=self.name,
             sdk_version=f"machine code ABI {ABI_VERSION}",
             device="CPU",
-            architecture=self._wished.target.architecture,
+            architecture=self._requested.target.architecture,
             options={
-                TARGET_OPTION: self._wished.target.name,
+                TARGET_OPTION: self._requested.target.name,
                 _COMPILER: str(COMPILER_VERSION),
-                "extras": ",".join(self._wished.extras),
-                PRECISION_OPTION: self._wished.precision,
+                "extras": ",".join(self._requested.extras),
+                PRECISION_OPTION: self._requested.precision,
                 "check": str(int(self._is_checked())),
                 "winograd": str(int(not self._sums_directly())),
             },
@@ -372,11 +373,11 @@ class LLVMExecutionProvider(ExportingProvider):
     def find_mismatch(
         self, recorded: ContextDescriptor, here: ContextDescriptor
     ) -> ContextMismatch | None:
-        """Why the code is not to be run on this machine; it may be for an older CPU."""
+        """Return why the code must not run on this machine, or None; it may be for an older CPU."""
         same = replace(here, architecture=recorded.architecture, options=recorded.options)
-        found = find_mismatch(recorded, same)
-        if found is not None:
-            return found
+        mismatch = find_mismatch(recorded, same)
+        if mismatch is not None:
+            return mismatch
         compiler = recorded.options.get(_COMPILER, "")
         if reason_against_compiler(compiler) is not None:
             return ContextMismatch(
@@ -392,13 +393,13 @@ class LLVMExecutionProvider(ExportingProvider):
         reason = self._reason_against(target, extras)
         if reason is None:
             return None
-        needed = f"{self._wished.target.name}, where {reason}"
+        needed = f"{self._requested.target.name}, where {reason}"
         return ContextMismatch(field="architecture", recorded=target, needed=needed)
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph
         return compatibility_info(
-            self._wished.target, self._wished.extras, precision=self._wished.precision
+            self._requested.target, self._requested.extras, precision=self._requested.precision
         )
 
     def _session_compiler(self) -> Compiler:
@@ -414,10 +415,10 @@ class LLVMExecutionProvider(ExportingProvider):
         from ortpkg.codegen.assembly.compilation_target import CompilationTarget  # as above
 
         return CompilationTarget(
-            self._wished.target,
-            self._wished.extras,
+            self._requested.target,
+            self._requested.extras,
             is_checked=self._is_checked(),
-            multiplies_bfloat=self._wished.multiplies_bfloat,
+            multiplies_bfloat=self._requested.multiplies_bfloat,
             sums_directly=self._sums_directly(),
         )
 
@@ -428,8 +429,8 @@ class LLVMExecutionProvider(ExportingProvider):
         return self.session_settings.other_entries.get(WINOGRAD_ENTRY) == "0"
 
     def _thread_count(self) -> int:
-        found = self.session_settings.values.get("intra_op_num_threads", 0)
-        return found if isinstance(found, int) else 0
+        count = self.session_settings.values.get("intra_op_num_threads", 0)
+        return count if isinstance(count, int) else 0
 
     @staticmethod
     def _reason_against(target: str, extras: Sequence[str]) -> str | None:
@@ -440,7 +441,7 @@ class LLVMExecutionProvider(ExportingProvider):
 
 
 class _MachineCodePartition:
-    """A loaded program's compute function, and a function that returns its context's parts."""
+    """Compute function of a loaded program, and a function that returns its context's parts."""
 
     def __init__(
         self,
@@ -454,7 +455,7 @@ class _MachineCodePartition:
 def _foreign_partition(
     name: str, parts: Callable[[], Mapping[str, Part]], reason: str
 ) -> _MachineCodePartition:
-    """Code that was compiled here for another machine: it can be kept, not run."""
+    """Return code that was compiled here for another machine: it can be kept, not run."""
 
     def compute(_inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
         raise EpContextError(

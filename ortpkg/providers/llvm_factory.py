@@ -1,4 +1,4 @@
-"""The factory of LLVMExecutionProvider.
+"""Factory of LLVMExecutionProvider.
 
 Code that was compiled ahead runs wherever ortpkg does; to compile, llvmlite must be installed.
 """
@@ -31,7 +31,7 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     backend = "llvm"
 
     def __init__(self, os: str | None = None, software: Mapping[str, str] | None = None) -> None:
-        """The factory for this machine, or for one under ``os`` with that software."""
+        """Make the factory for this machine, or for one under ``os`` with that software."""
         self._os = os
         self._software = software
 
@@ -39,13 +39,13 @@ class LlvmEpFactory(CpuDevicesEpFactory):
         return LlvmEpFactory(os, software)
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per CPU; it says where it compiles nothing and runs contexts alone."""
+        """Return one EP device per CPU; its metadata says if it compiles nothing."""
         offered = super().get_supported_devices(hardware)
         return [
-            each
-            if each.device is not None and self._compiles_for(each.device)
-            else replace(each, ep_metadata=ONLY_CONTEXTS)
-            for each in offered
+            ep_device
+            if ep_device.device is not None and self._compiles_for(ep_device.device)
+            else replace(ep_device, ep_metadata=ONLY_CONTEXTS)
+            for ep_device in offered
         ]
 
     def _compiles_for(self, cpu: HardwareDevice) -> bool:
@@ -57,7 +57,7 @@ class LlvmEpFactory(CpuDevicesEpFactory):
         return has_compiler() if self._software is None else COMPILER in self._software
 
     def _reason_against_code(self) -> str | None:
-        """Why the system lets no code of ours run; of another machine nobody knows better."""
+        """Return why this system runs no code of ours; None if it does, or for another machine."""
         from ortpkg.machine_code.executable_memory import reason_against_code  # as above
 
         return None if self._software is not None else reason_against_code()

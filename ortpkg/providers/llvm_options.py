@@ -1,4 +1,4 @@
-"""What provider options ask of LLVMExecutionProvider: for which CPU code is, and how precise."""
+"""Provider options of LLVMExecutionProvider: the CPU that code is for, and its precision."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlvmOptions:
-    """The options of one provider, checked.
+    """Options of one provider, checked.
 
     Attributes:
-        target: whose code is compiled.
-        is_for_here: whether nobody named the target: code may use all that this machine's CPU has.
+        target: CPU target of the compiled code.
+        is_for_here: True if nobody named the target: code may use everything that this machine's
+            CPU has.
         precision: a value of the provider option ``precision``.
     """
 
@@ -38,14 +39,14 @@ class LlvmOptions:
 
     @property
     def multiplies_bfloat(self) -> bool:
-        """Whether products round what they multiply to bfloat16."""
+        """True if products round their factors to bfloat16."""
         return self.precision == BFLOAT_PRECISION
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Features beyond the target's: this machine's, where it is compiled for just that.
+        """Features beyond the target's: those of this machine, if code is compiled for just that.
 
-        For a target that is named they are what its precision takes.
+        For a named target they are the features that its precision needs.
         """
         if self.is_for_here:
             return host_extras(self.target)
@@ -54,10 +55,11 @@ class LlvmOptions:
 
 
 def read_options(options: Mapping[str, str]) -> LlvmOptions:
-    """The options of a provider.
+    """Return the options of a provider, checked.
 
-    Raises InvalidSessionOptionError for one that is unknown, a target or a precision that there is
-    not, and a precision that the target has no code for.
+    Raises:
+        InvalidSessionOptionError: an option, a target or a precision is unknown, or the target has
+            no code for the precision.
     """
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
@@ -65,13 +67,13 @@ def read_options(options: Mapping[str, str]) -> LlvmOptions:
             f"{LLVM_EP} has no option {quoted(unknown[0])}; it has {', '.join(sorted(_OPTIONS))}",
             key=unknown[0],
         )
-    found = LlvmOptions(
+    llvm_options = LlvmOptions(
         target=_target(options.get(TARGET_OPTION)),
         is_for_here=TARGET_OPTION not in options,
         precision=options.get(PRECISION_OPTION, FULL_PRECISION),
     )
-    _verify_precision(found)
-    return found
+    _verify_precision(llvm_options)
+    return llvm_options
 
 
 def _target(name: str | None) -> CpuTarget:
@@ -80,20 +82,20 @@ def _target(name: str | None) -> CpuTarget:
             return target_named(name)
         except UsageError as error:
             raise InvalidSessionOptionError(str(error), key=TARGET_OPTION) from error
-    found = host_target()
-    if found is None:
+    target = host_target()
+    if target is None:
         raise InvalidSessionOptionError(
             f"{LLVM_EP} compiles for no CPU like this machine's; name a target by its option"
             f" {quoted(TARGET_OPTION)}",
             key=TARGET_OPTION,
         )
-    return found
+    return target
 
 
 def _verify_precision(options: LlvmOptions) -> None:
-    """Raises InvalidSessionOptionError for one that is unknown, or the target has no code for.
+    """Raise InvalidSessionOptionError for an unknown precision, or one without code.
 
-    Nobody who asks for speed gets float32 instead in silence.
+    A program that asks for speed must not get float32 in silence.
     """
     precision, extra = options.precision, options.target.bfloat_extra
     if precision not in _PRECISIONS:

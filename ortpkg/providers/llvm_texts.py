@@ -1,4 +1,4 @@
-"""What partitions became on their way to machine code, kept for people where a session asks."""
+"""Keeps what partitions became on their way to machine code, for sessions that show it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class _Kept(NamedTuple):
-    """A partition's graph, None where a context was loaded without it, and its parts."""
+    """Graph of a partition, or None if its context was loaded without one, and its parts."""
 
     graph: Graph | None
     parts: Mapping[str, Part]
 
 
 class KeptPartitions:
-    """What one session's partitions were made of, by the names of their fused nodes."""
+    """Sources of one session's partitions, by the names of their fused nodes."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
 
     def keep(self, fused: FusedNode, parts: Mapping[str, Part]) -> None:
-        """Remembers what a partition was compiled from; of an EPContext node, its parts alone."""
+        """Remember what a partition was compiled from; for an EPContext node, its parts alone."""
         is_context = any(map(is_ep_context, fused.body.nodes))
         self._kept[fused.node.name] = _Kept(None if is_context else fused.body, parts)
 
@@ -42,19 +42,20 @@ class KeptPartitions:
         stages: Collection[Stage],
         kernel: str | None,
     ) -> StageTexts:
-        """The texts of a partition; without its graph, what its steps are.
+        """Return the texts of a partition; without its graph, only those of its steps.
 
-        Raises CompileError where LLVM fails.
+        Raises:
+            CompileError: LLVM fails.
         """
-        kept = self._kept.get(fused_node)
-        if kept is None:
+        source = self._kept.get(fused_node)
+        if source is None:
             return {}
         texts: dict[Stage, Mapping[str, str]] = {}
-        if kept.graph is not None and set(stages) - {Stage.STEPS}:
-            # the compiler is loaded where somebody looks into it
+        if source.graph is not None and set(stages) - {Stage.STEPS}:
+            # the compiler is loaded only if its stages are shown
             from ortpkg.codegen.compilation_text import compilation_texts
 
-            texts |= compilation_texts(kept.graph, target, stages, kernel)
+            texts |= compilation_texts(source.graph, target, stages, kernel)
         if Stage.STEPS in stages:
-            texts[Stage.STEPS] = {fused_node: program_text(read_program(kept.parts))}
+            texts[Stage.STEPS] = {fused_node: program_text(read_program(source.parts))}
         return texts

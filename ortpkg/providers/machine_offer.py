@@ -1,4 +1,4 @@
-"""What a machine offers for selection: hardware, and the EP devices of the factories on it."""
+"""Offer of a machine for selection: hardware, and the EP devices of the factories on it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ortpkg.variables import unusable_folder
 if TYPE_CHECKING:
     from ortpkg.devices.profiles import MachineProfile
 
-#: Name folders in which something is kept from one command to the next.
+#: Variables with folders in which something is kept from one command to the next.
 _FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
-_told: set[str] = set()
+_logged_reasons: set[str] = set()
 
 
 class NothingOffered(NamedTuple):
@@ -43,14 +43,14 @@ class NothingOffered(NamedTuple):
 
 
 class MachineOffer(NamedTuple):
-    """A machine with what execution providers offer on it.
+    """Machine with what execution providers offer on it.
 
     Attributes:
-        machine: as it was probed or constructed.
-        ep_devices: what the factories report, in default priority order.
+        machine: the machine, probed or constructed.
+        ep_devices: EP devices that the factories report, in default priority order.
         notes: backends and plug-ins that were left out, each with the reason.
         asked_memory: devices whose free memory was asked only because a variant needs much of one.
-        reasons: why EPs offer nothing, where that is known.
+        reasons: why EPs offer nothing, if that is known.
     """
 
     machine: Machine
@@ -62,26 +62,27 @@ class MachineOffer(NamedTuple):
 
     @property
     def hardware(self) -> tuple[HardwareDevice, ...]:
-        """What the machine has, whether or not an execution provider offers it."""
+        """Hardware of the machine, whether or not an execution provider offers it."""
         return self.machine.hardware
 
     def compatibility(self, ep_device: EpDevice, info: str) -> CompiledModelCompatibility:
-        """The EP factory's rating of a compatibility string on one EP device.
+        """Return the EP factory's rating of a compatibility string on one EP device.
 
-        UNKNOWN where that factory is not installed.
-
-        One device at a time: what a rating of several together means is not specified upstream.
+        UNKNOWN if that factory is not installed. One device at a time: the meaning of a rating for
+        several together is not specified upstream.
         """
         return self.joint_compatibility((ep_device,), info)
 
     def joint_compatibility(
         self, ep_devices: Sequence[EpDevice], info: str
     ) -> CompiledModelCompatibility:
-        """The joint rating on EP devices of one EP and backend, as onnxruntime asks for it."""
+        """Return the joint rating on EP devices of one EP and backend, as onnxruntime asks it."""
         first = ep_devices[0]
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (first.ep_name, first.backend):
-                devices = [each.device for each in ep_devices if each.device is not None]
+                devices = [
+                    ep_device.device for ep_device in ep_devices if ep_device.device is not None
+                ]
                 rating: object = factory.validate_compiled_model_compatibility_info(devices, info)
                 if not isinstance(rating, CompiledModelCompatibility):
                     raise ExecutionProviderError(
@@ -93,34 +94,36 @@ class MachineOffer(NamedTuple):
         return CompiledModelCompatibility.UNKNOWN
 
     def compiled_distance(self, ep_device: EpDevice, info: str) -> int:
-        """How far behind an EP device that one is which a model was compiled for, by its EP."""
+        """Return how far a compiled model's target is behind an EP device, as its EP counts."""
         factory, devices = self._factory_of(ep_device)
         return 0 if factory is None else factory.compiled_model_distance(devices, info)
 
     def compiled_refusal(self, ep_device: EpDevice, info: str) -> str:
-        """Why an EP device does not run what a string is for, or runs it badly; "" if not known."""
+        """Return why an EP device does not run a compiled model, or runs it badly, or ""."""
         factory, devices = self._factory_of(ep_device)
         return "" if factory is None else factory.compiled_model_refusal(devices, info)
 
     def _factory_of(self, ep_device: EpDevice) -> tuple[EpFactory | None, Sequence[HardwareDevice]]:
-        """Who offers an EP device, None where that is not installed, and the device itself."""
+        """Return the factory of an EP device, None if it is not installed, and the device."""
         whose = (ep_device.ep_name, ep_device.backend)
-        found = (each for each in self.factories if (each.ep_name, each.backend) == whose)
-        return next(found, None), () if ep_device.device is None else (ep_device.device,)
+        matching = (
+            factory for factory in self.factories if (factory.ep_name, factory.backend) == whose
+        )
+        return next(matching, None), () if ep_device.device is None else (ep_device.device,)
 
     def rating_of_release(
         self, ep_devices: Sequence[EpDevice], info: str
     ) -> CompiledModelCompatibility:
-        """The rating by onnxruntime's own EP, if that is known to differ from our backend's."""
-        known = rating_of_onnxruntime(ep_devices[0].ep_name, info)
-        if known is CompiledModelCompatibility.UNKNOWN:
+        """Return the rating by onnxruntime's own EP, if it may differ from that of our backend."""
+        rating = rating_of_onnxruntime(ep_devices[0].ep_name, info)
+        if rating is CompiledModelCompatibility.UNKNOWN:
             return self.joint_compatibility(ep_devices, info)
-        return known
+        return rating
 
     def operator_support(self, ep_device: EpDevice, needed: ModelOperators) -> OperatorSupport:
-        """What of a model's needs an EP device does not meet.
+        """Return the needs of a model that an EP device does not meet.
 
-        Without its factory hardly anything can be told.
+        Without its factory hardly anything is known.
         """
         for factory in self.factories:
             if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
@@ -128,40 +131,41 @@ class MachineOffer(NamedTuple):
         return support_of_absent(needed, backend=ep_device.backend)
 
 
-_kept_offers: ContextVar[dict[frozenset[str], MachineOffer] | None] = ContextVar(
-    "_kept_offers", default=None
+_offers_of_block: ContextVar[dict[frozenset[str], MachineOffer] | None] = ContextVar(
+    "_offers_of_block", default=None
 )
 
 
 @contextlib.contextmanager
 def asked_once() -> Iterator[None]:
-    """Has this machine asked once for the same EPs in the block, as by many components."""
-    token = _kept_offers.set({})
+    """Ask this machine only once for the same EPs inside the block, as by many components."""
+    token = _offers_of_block.set({})
     try:
         yield
     finally:
-        _kept_offers.reset(token)
+        _offers_of_block.reset(token)
 
 
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
-    """Probes this machine and asks the factories; see :func:`discover_ep_devices`.
+    """Probe this machine and ask the factories; see :func:`discover_ep_devices`.
 
-    Raises UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider.
+    Raises:
+        UsageError: ``ORTPKG_EMULATED_DEVICES`` has a name of no execution provider.
     """
     verify_emulated_names()
     _tell_of_folders()
-    kept = _kept_offers.get()
+    offers = _offers_of_block.get()
     wanted = frozenset({*named, *([ep] if ep else [])})
-    if kept is None or wanted not in kept:
+    if offers is None or wanted not in offers:
         offer = discover_ep_devices(probe(), named=wanted)
-        if kept is None:
+        if offers is None:
             return offer
-        kept[wanted] = offer
-    return kept[wanted]
+        offers[wanted] = offer
+    return offers[wanted]
 
 
 def verify_emulated_names() -> None:
-    """UsageError where ``ORTPKG_EMULATED_DEVICES`` names what is no execution provider."""
+    """Raise UsageError if ``ORTPKG_EMULATED_DEVICES`` has a name of no execution provider."""
     for text in emulated_names():
         try:
             ep_known_here(text)
@@ -170,35 +174,35 @@ def verify_emulated_names() -> None:
 
 
 def _tell_of_folders() -> None:
-    """Warns, once per process, of folders of the environment that cannot be used."""
+    """Warn, once per process, of folders in variables that cannot be used."""
     for name in _FOLDER_VARIABLES:
         reason = unusable_folder(name)
-        if reason and reason not in _told:
+        if reason and reason not in _logged_reasons:
             import logging  # only on the way to a warning
 
-            _told.add(reason)
+            _logged_reasons.add(reason)
             logging.getLogger(__name__).warning("%s: nothing is kept there", reason)
 
 
 def discover_ep_devices(
     machine: Machine, *, ep: str | None = None, named: Collection[str] = ()
 ) -> MachineOffer:
-    """Asks every available EP factory what it offers on ``machine``.
-
-    Args:
-        machine: whose hardware the factories are asked about.
-        ep: an EP that the caller names. All others are asked too, so that every verdict tells the
-            truth about them.
-        named: EPs that variants name. A plug-in is imported only where ``ep`` or ``named`` has it.
+    """Ask every available EP factory what it offers on ``machine``.
 
     A factory that fails is left out and noted; nothing is raised.
+
+    Args:
+        machine: machine whose hardware the factories are asked about.
+        ep: an EP that the caller names. All others are asked too, so that verdicts on them are
+            right.
+        named: EPs that variants name. A plug-in is imported only if ``ep`` or ``named`` has it.
     """
     wanted = {resolve_ep_name(name) for name in (*named, *([ep] if ep else []))}
-    found = available_factories(machine.hardware, named=wanted)
+    available = available_factories(machine.hardware, named=wanted)
     ep_devices: list[EpDevice] = []
-    notes = list(found.notes)
+    notes = list(available.notes)
     reasons: list[NothingOffered] = []
-    for factory in found.factories:
+    for factory in available.factories:
         offered, reason, is_failure = _offered(factory, machine.hardware)
         ep_devices += offered
         if offered and factory.offer_note:
@@ -210,7 +214,7 @@ def discover_ep_devices(
     return MachineOffer(
         machine=machine,
         ep_devices=tuple(ep_devices),
-        factories=tuple(factory.for_machine(machine.os, None) for factory in found.factories),
+        factories=tuple(factory.for_machine(machine.os, None) for factory in available.factories),
         notes=tuple(dict.fromkeys(notes)),
         reasons=tuple(reasons),
     )
@@ -233,17 +237,14 @@ def _offered(
 
 
 def _checked(factory: EpFactory, offered: object) -> list[EpDevice]:
-    """What a factory offers.
-
-    ExecutionProviderError where it, as a plug-in may, returns something else.
-    """
+    """Return a factory's offer; ExecutionProviderError if a plug-in returns something else."""
     if not isinstance(offered, list | tuple):
         offered = [offered]
-    for each in offered:
-        if not _is_own_offer(factory, each):
+    for ep_device in offered:
+        if not _is_own_offer(factory, ep_device):
             raise ExecutionProviderError(
-                f"{factory.ep_name} ({factory.backend}) reported {quoted(each)} where an EpDevice"
-                " of its own name and backend belongs",
+                f"{factory.ep_name} ({factory.backend}) reported {quoted(ep_device)} where an"
+                " EpDevice of its own name and backend belongs",
                 ep_name=factory.ep_name,
             )
     return list(offered)
@@ -262,53 +263,54 @@ def _rates_known_devices(factory: EpFactory, profile: MachineProfile) -> bool:
         factory.backend == "onnxruntime"
         and factory.ep_name != CPU_EP
         and any(
-            each.ep_name == factory.ep_name and each.device is not None
-            for each in profile.ep_devices
+            ep_device.ep_name == factory.ep_name and ep_device.device is not None
+            for ep_device in profile.ep_devices
         )
     )
 
 
 def _own_unasked(profile: MachineProfile, named: Collection[str]) -> list[EpDevice]:
-    """The EP devices of our own EPs that are there because somebody names them."""
+    """Return the EP devices of our own EPs that are offered because they are named."""
     engines = [
-        each
-        for each in profile.ep_devices
-        if each.ep_name == CPU_EP and each.backend == "embedded" and each.device is not None
+        ep_device
+        for ep_device in profile.ep_devices
+        if ep_device.ep_name == CPU_EP
+        and ep_device.backend == "embedded"
+        and ep_device.device is not None
     ]
-    there = {each.ep_name for each in profile.ep_devices}
-    wanted = sorted({*map(resolve_ep_name, named)} & NAMED_FACTORIES.keys() - there)
+    present = {ep_device.ep_name for ep_device in profile.ep_devices}
+    wanted = sorted({*map(resolve_ep_name, named)} & NAMED_FACTORIES.keys() - present)
     machine = profile.machine
     return [
-        replace(each, ep_version=engines[0].ep_version)
+        replace(ep_device, ep_version=engines[0].ep_version)
         for name in wanted
         if engines
-        for each in NAMED_FACTORIES[name]()
+        for ep_device in NAMED_FACTORIES[name]()
         .for_machine(machine.os, profile.software)
         .get_supported_devices(machine.hardware)
     ]
 
 
 def offer_of_profile(profile: MachineProfile, *, named: Collection[str] = ()) -> MachineOffer:
-    """What the machine of a profile offers: its EP devices, exactly as the profile has them.
+    """Return the offer of a profile's machine: its EP devices, exactly as the profile has them.
 
-    Where ortpkg's embedded engine is among them, so are those of our own EPs that are ``named`` and
-    that no machine offers unasked: they are wherever ortpkg is.
-
-    A compatibility string is rated by a factory that is installed here only where that is the same
-    EP, on the same backend in the same version; otherwise its rating is COMPATIBILITY_UNKNOWN. No
-    plug-in is imported.
+    If ortpkg's embedded engine is among them, so are those of our own EPs that are ``named`` and
+    that no machine offers unasked: they come with ortpkg. A factory installed here rates a
+    compatibility string only if the profile has the same EP, on the same backend in the same
+    version; otherwise the rating is COMPATIBILITY_UNKNOWN. No plug-in is imported.
     """
     unasked = _own_unasked(profile, named)
     ep_devices = (*profile.ep_devices, *unasked) if unasked else profile.ep_devices
-    wanted = dict.fromkeys((each.ep_name, each.backend, each.ep_version) for each in ep_devices)
-    found = [
+    wanted = dict.fromkeys(
+        (ep_device.ep_name, ep_device.backend, ep_device.ep_version) for ep_device in ep_devices
+    )
+    factories = [
         installed_factory(ep_name, backend=backend, version=version)
         for ep_name, backend, version in wanted
     ]
-    for factory in found:
+    for factory in factories:
         if factory is not None and _rates_known_devices(factory, profile):
-            # onnxruntime rates only for devices that it has here; this tells which of the profile's
-            # are such.
+            # onnxruntime rates only for devices that it has here; this finds those of the profile.
             with contextlib.suppress(ExecutionProviderError):
                 factory.get_supported_devices(profile.machine.hardware)
     return MachineOffer(
@@ -316,7 +318,7 @@ def offer_of_profile(profile: MachineProfile, *, named: Collection[str] = ()) ->
         ep_devices=ep_devices,
         factories=tuple(
             factory.for_machine(profile.machine.os, profile.software)
-            for factory in found
+            for factory in factories
             if factory is not None
         ),
         notes=(

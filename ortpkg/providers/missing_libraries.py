@@ -1,4 +1,4 @@
-"""Execution providers and backends that a caller names, and whose library is not installed."""
+"""Checks that the libraries of named execution providers and backends are installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BACKEND_OF_EP = {OPENVINO_EP: "openvino"}
 def verify_installed(
     eps: Iterable[str], backend: str | None, ep_devices: Iterable[EpDevice]
 ) -> None:
-    """Raise MissingExtraError where nothing here has a named EP or backend for want of a library.
+    """Raise MissingExtraError if a named EP or backend is absent because its library is missing.
 
     Args:
         eps: the EPs that a caller names.
@@ -35,7 +35,7 @@ def verify_installed(
 
 
 def verify_library(purpose: str, backend: str) -> None:
-    """Raise MissingExtraError where a backend's library is not installed."""
+    """Raise MissingExtraError if a backend's library is not installed."""
     if not find_distributions(backend, ()):
         raise MissingExtraError(purpose, LIBRARY_OF_BACKEND[backend])
 
@@ -49,12 +49,12 @@ def absent_library_text(ep_name: str, backend: str) -> str:
 
 
 def verify_compiles(ep: str, backend: str | None) -> None:
-    """Raise MissingExtraError where the library that compiles for a named EP is not installed."""
+    """Raise MissingExtraError if the library that compiles for a named EP is not installed."""
     name = resolve_ep_name(ep)
     if name == LLVM_EP and not has_compiler():
         raise MissingExtraError(f"compiling for {name}", "llvmlite")
-    own = _BACKEND_OF_EP.get(name)
-    if own is not None and backend in {None, own}:
+    own_backend = _BACKEND_OF_EP.get(name)
+    if own_backend is not None and backend in {None, own_backend}:
         factory = find_factory(name, backend=backend)
         if not factory.is_available():
-            verify_library(name, own)
+            verify_library(name, own_backend)

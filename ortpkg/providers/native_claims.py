@@ -1,4 +1,4 @@
-"""Which nodes a native library takes.
+"""Finds the nodes that a native library takes.
 
 Only compiling tells for certain. So each maximal sub-graph is tried, then again without the nodes
 that were refused, until the library refuses nothing or has refused too often.
@@ -18,23 +18,23 @@ from ortpkg.providers.native_library import NativeLibrary
 from ortpkg.providers.partition_border import PartitionBorder
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
-#: Compiles a claim; None where the library took all of it.
+#: Compiles a claim; returns None if the library took all of it.
 Attempt = Callable[[Graph, ComputeCapability], ClaimRefusal | None]
 
 
 #: Most refusals by a library in one session; after these it is asked no more.
 MOST_REFUSALS = 16
-#: The same where nobody named the library's provider.
+#: The same if nobody named the library's provider.
 MOST_REFUSALS_UNNAMED = 4
 
 
 class NativeClaims:
-    """The claims of one session on one library.
+    """Claims of one session on one library.
 
     Attributes:
-        blame: tells who is to blame for what the library raised.
+        blame: finds the nodes to blame for an error of the library.
         reasons: why nodes were left, each once, in the order in which they were found.
-        most_refusals: after this many the library is asked no more.
+        most_refusals: number of refusals after which the library is asked no more.
         reasons_by_node: why nodes of the last graph were left, by their index.
     """
 
@@ -50,7 +50,10 @@ class NativeClaims:
         self._unknown: set[Operator] = set()
 
     def candidates(self, viewer: GraphViewer) -> set[int]:
-        """All nodes but what the library lacks or gets wrong, or what brings foreign values in."""
+        """Return the nodes that the library may take.
+
+        These are all but the nodes that it lacks, gets wrong, or that bring foreign values in.
+        """
         faults = self._traits.faults(viewer.graph)
         self.reasons |= dict.fromkeys(faults.values())
         self.reasons_by_node = dict(faults)
@@ -68,7 +71,7 @@ class NativeClaims:
         make_name: Callable[[], str],
         attempt: Attempt,
     ) -> Iterator[ComputeCapability]:
-        """The largest sub-graphs of ``supported`` that the library takes."""
+        """Yield the largest sub-graphs of ``supported`` that the library takes."""
         waiting = supported_subgraphs(viewer, supported)
         while waiting:
             group = waiting.pop(0)
@@ -88,7 +91,7 @@ class NativeClaims:
                 waiting[:0] = supported_subgraphs(viewer, rest)
 
     def _refused(self, graph: Graph, claim: ComputeCapability, attempt: Attempt) -> set[int]:
-        """Indices of the nodes that the library refuses, none if it took all."""
+        """Return the indices of the nodes that the library refuses; none if it took all."""
         refusal = attempt(graph, claim)
         if refusal is None:
             return set()
@@ -106,7 +109,7 @@ class NativeClaims:
         self.reasons_by_node |= dict.fromkeys(group, reason)
 
     def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
-        """Those of ``nodes`` that exchange, across their partition's border, what may cross it."""
+        """Return those of ``nodes`` whose values may cross their partition's border."""
         while foreign_values := self._border.foreign_values(viewer, nodes):
             for value in foreign_values.values():
                 reason = f"it cannot take or give values of the type of {quoted(value)}"

@@ -1,8 +1,8 @@
 """Providers on a native library: they claim the largest sub-graphs that the library compiles.
 
 Only compiling tells for certain whether a library takes a sub-graph, so claims are made by
-compiling; ``compile`` then hands out what was made. Nodes that the library refuses are left to the
-next provider, and the log says why. Where the library takes all, the whole graph is one partition.
+compiling; ``compile`` then returns what was made. Nodes that the library refuses are left to the
+next provider, and the log says why. If the library takes all, the whole graph is one partition.
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
 
-#: Backend → how onnxruntime's execution provider on the same library keeps contexts.
+#: Backend → form in which onnxruntime's execution provider on the same library keeps contexts.
 CONTEXT_FORMS: Mapping[str, ContextForm] = {"openvino": OPENVINO_FORM}
 
 
 class NativeExecutionProvider(CompilingProvider):
-    """An execution provider on one native library.
+    """Execution provider on one native library.
 
-    Sub-graphs (If, Loop) go along inside their nodes where it can.
+    Sub-graphs (If, Loop) go along inside their nodes if it can compile them.
     """
 
     computes_natively = True
@@ -110,16 +110,15 @@ class NativeExecutionProvider(CompilingProvider):
         self._claims = NativeClaims(name, library)
         #: Compiled at the claim, by the fused node's name, until ``compile`` asks for them.
         self._claimed: dict[str, CompiledModel] = {}
-        #: The body that was handed to the library last, as it reads it, until what was compiled of
-        #: it is kept.
+        #: The last body for the library, and its form for it, until the compiled partition is kept.
         self._handed_over: tuple[Graph, NativeModel] | None = None
-        #: What the provider of onnxruntime would say of what was kept for it.
+        #: Compatibility string that onnxruntime's provider would give to the context kept for it.
         self._kept_info = ""
-        #: Whether it leaves the whole model: nobody named it, and it could take too little.
+        #: True if it leaves the whole model: nobody named it, and it could take too little.
         self._leaves_model = False
         self._has_logged = False
         self._standbys: list[StandbyPartition] = []
-        #: Handed out, by the fused node's name.
+        #: Compiled partitions in use, by the fused node's name.
         self._compiled: dict[str, CompiledModel] = {}
 
     def use_session_settings(self, settings: SessionSettings) -> None:
@@ -230,7 +229,7 @@ class NativeExecutionProvider(CompilingProvider):
         viewer: GraphViewer,  # noqa: ARG002 - part of the interface
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002
     ) -> Collection[int]:
-        """None: its library chooses the precision of each node itself."""
+        """Return none: its library chooses the precision of each node itself."""
         return ()
 
     def supported_nodes(
@@ -238,9 +237,9 @@ class NativeExecutionProvider(CompilingProvider):
         viewer: GraphViewer,
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the library looks for itself
     ) -> Collection[int]:
-        """All nodes but those of operators the library lacks, or that bring foreign values in.
+        """Return all nodes but those that the library lacks or gets wrong.
 
-        Nor those that it would take and get wrong.
+        Nodes that bring foreign values in are left out, too.
         """
         if self._leaves_model:
             return ()
@@ -262,26 +261,26 @@ class NativeExecutionProvider(CompilingProvider):
         return [*self._claims.subgraphs(viewer, supported, name, self._try)]
 
     def _try(self, graph: Graph, claim: ComputeCapability) -> ClaimRefusal | None:
-        """Compiles a claim, or finds it compiled; None where the library took all of it."""
+        """Compile a claim, or find it compiled; return None if the library took all of it."""
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
         fused = fused_node_of(graph, nodes, claim.meta_def, self.name)
         caching = self._caching()
         if caching is None or self._library.describe_environment() is None:
-            found = self._compile_claim(graph, nodes, fused)
+            outcome = self._compile_claim(graph, nodes, fused)
         else:
-            found = self._find_or_compile_claim(caching, graph, nodes, fused)
-        if isinstance(found, ClaimRefusal):
-            return found
-        self._claimed[fused.node.name] = found
+            outcome = self._find_or_compile_claim(caching, graph, nodes, fused)
+        if isinstance(outcome, ClaimRefusal):
+            return outcome
+        self._claimed[fused.node.name] = outcome
         return None
 
     def _find_or_compile_claim(
         self, caching: PartitionCache, graph: Graph, nodes: Sequence[Node], fused: FusedNode
     ) -> CompiledModel | ClaimRefusal:
-        """What the cache has for the claim, or what the library said of it there.
+        """Return the claim's entry in the cache, compiled or refused.
 
-        What the cache does not have is compiled now and put there.
+        If the cache has none, the claim is compiled now and put there.
         """
         descriptor, directory = self._cache_descriptor(fused), caching.cache.directory
 
@@ -305,16 +304,16 @@ class NativeExecutionProvider(CompilingProvider):
             return made
 
         if caching.only_explains:
-            found: CompiledModel | ClaimRefusal | None = read_refusal(directory, descriptor)
-            if found is None:
+            outcome: CompiledModel | ClaimRefusal | None = read_refusal(directory, descriptor)
+            if outcome is None:
                 caching.note_outcome(descriptor, fused)
-            return found or NotCompiled()
+            return outcome or NotCompiled()
         caching.note_outcome(descriptor, fused)
-        found = caching.once(descriptor, find, make)
-        if isinstance(found, ClaimRefusal):
+        outcome = caching.once(descriptor, find, make)
+        if isinstance(outcome, ClaimRefusal):
             self.cache_outcomes.pop()  # it is no partition
         self._compiled.pop(fused.node.name, None)  # until it is asked for
-        return found
+        return outcome
 
     def _compile_claim(
         self, graph: Graph, nodes: Sequence[Node], fused: FusedNode
@@ -325,7 +324,7 @@ class NativeExecutionProvider(CompilingProvider):
         except (
             LimitExceededError,
             InvalidSessionOptionError,
-        ):  # the caller's matter: no other provider mends it
+        ):  # the caller's error: no other provider helps
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
             pass_on_handlers_error(error)
@@ -333,7 +332,7 @@ class NativeExecutionProvider(CompilingProvider):
 
     @property
     def refusal_text(self) -> str:
-        """Why it left nodes; "" where it left none."""
+        """Why it left nodes; "" if it left none."""
         reasons = [shortened(reason) for reason in self._claims.reasons]
         unshown_count = len(reasons) - MOST_NAMES_SHOWN
         unshown = [f"and {unshown_count} more"] if unshown_count > 0 else []
@@ -348,9 +347,9 @@ class NativeExecutionProvider(CompilingProvider):
     # --- compiling, keeping, loading --------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:
-        """As the claim left it, which asked the cache.
+        """Return the partition of the claim, which asked the cache already.
 
-        A partition that another made asks it now.
+        A partition that another provider claimed asks it now.
         """
         return (
             self._compile(fused)
@@ -359,9 +358,10 @@ class NativeExecutionProvider(CompilingProvider):
         )
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        """Hands out what the claim compiled; a partition that another made is compiled now.
+        """Return what the claim compiled; compile a partition that another provider claimed.
 
-        May raise CompileError.
+        Raises:
+            CompileError: the library does not compile it.
         """
         compiled = self._claimed.pop(fused.node.name, None)
         if compiled is None:
@@ -406,25 +406,24 @@ class NativeExecutionProvider(CompilingProvider):
         return parts
 
     def _note_info(self, parts: Mapping[str, Part]) -> None:
-        """Remembers what onnxruntime's provider would say of what is kept for it."""
+        """Remember the compatibility string that onnxruntime's provider would give to a context."""
         if self.context_form is not None and self.ep_context.for_onnxruntime:
             self._kept_info = self.context_form.compatibility_info(parts) or self._kept_info
 
     def complete_context(self, entry: ContextEntry, node: Node) -> ContextEntry:
-        """Names of inputs and outputs, and all that another tool's context does not say.
+        """Add names of inputs and outputs, and what another tool's context does not state.
 
-        The latter is taken as it is here.
-
-        Release and kind of device are compared as always, where it states them. Where it states no
-        release, the library decides whether it takes the blob, first in a child process.
+        The latter is taken from this environment. Release and kind of device are compared as always
+        if they are stated. If no release is stated, the library decides whether it takes the blob,
+        first in a child process.
         """
         self._note_info(entry.parts)
         named = {**signature_part(node.inputs, node.outputs), **entry.parts}
         if not entry.is_foreign:
             return entry if len(named) == len(entry.parts) else replace(entry, parts=named)
         here = self.describe_environment()
-        said = entry.descriptor
-        version = said.sdk_version or ep_context_attributes(node).ep_sdk_version
+        recorded = entry.descriptor
+        version = recorded.sdk_version or ep_context_attributes(node).ep_sdk_version
         descriptor = replace(
             here,
             sdk_version=(
@@ -432,7 +431,7 @@ class NativeExecutionProvider(CompilingProvider):
                 if not version or is_within_release(here.sdk_version, version)
                 else version
             ),
-            device=said.device or here.device,
+            device=recorded.device or here.device,
         )
         return replace(entry, parts=named, descriptor=descriptor)
 
@@ -469,36 +468,41 @@ class NativeExecutionProvider(CompilingProvider):
         raise TypeError("its library loads no contexts")
 
     def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
-        """What the library sees of a group's members, the same for all: one trial is enough."""
+        """Return what the library sees of a group's members; it is the same for all of them.
+
+        One trial is enough for equal results.
+        """
         shared = {
             name: entry.digests[name] for name in (WEIGHTS, COMPILED) if name in entry.digests
         }
         library = self._library
-        place = library.group_place(entry.parts) if isinstance(library, GroupLibrary) else {}
-        return {**shared, **place}
+        place_in_file = (
+            library.group_place(entry.parts) if isinstance(library, GroupLibrary) else {}
+        )
+        return {**shared, **place_in_file}
 
     def describe_environment(self) -> ContextDescriptor:
         self._library.opened()
-        found = self._library.describe_environment()
-        if found is None:
+        environment = self._library.describe_environment()
+        if environment is None:
             raise CompileError(
                 f"{self.name} cannot keep what it compiled: it makes no contexts",
                 ep_name=self.name,
             )
-        return found
+        return environment
 
     def find_mismatch(
         self, recorded: ContextDescriptor, here: ContextDescriptor
     ) -> ContextMismatch | None:
-        """As always, but releases of one major and minor version, if the library takes them."""
-        versions = (release_of(each.sdk_version) for each in (recorded, here))
-        # the cache's key has them, which was asked for these
+        """Return any difference but one of patch releases, if the library takes those."""
+        versions = (release_of(descriptor.sdk_version) for descriptor in (recorded, here))
+        # The cache's key has the settings, and the context was found by it.
         settings = self._library.settings.of_compiling
         if settings:
-            stated = {
+            options = {
                 key: value for key, value in recorded.options.items() if settings.get(key) != value
             }
-            recorded = replace(recorded, options=MappingProxyType(stated))
+            recorded = replace(recorded, options=MappingProxyType(options))
         if self._library.traits.takes_patches and is_same_minor(*versions):
             recorded = replace(recorded, sdk_version=here.sdk_version)
         return find_mismatch(recorded, here)
@@ -506,8 +510,8 @@ class NativeExecutionProvider(CompilingProvider):
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:  # noqa: ARG002 - the same for every model
         if self.ep_context.for_onnxruntime:
             return self._kept_info
-        found = self._library.describe_environment()
-        return "" if found is None else compatibility_text(found, self._library.backend)
+        environment = self._library.describe_environment()
+        return "" if environment is None else compatibility_text(environment, self._library.backend)
 
     def get_placement(self, fused_node: str) -> Sequence[BackendPlacement]:
         compiled = self._compiled.get(fused_node)
@@ -536,7 +540,7 @@ class NativeExecutionProvider(CompilingProvider):
         model = native_model(body, self._guards_of(body), form=self._library.weight_form)
         if (
             self.ep_context.cache is not None
-        ):  # what is compiled is kept at once, which takes the model again
+        ):  # keeping the compiled partition takes the model again, at once
             self._handed_over = body, model
         return model
 

@@ -1,9 +1,9 @@
-"""Ends a session group on a native library: its contexts share weights if that can.
+"""Ends a session group on a native library: its contexts share weights if that is possible.
 
-The library compiles the models of the group anew, together. Their contexts become weightless: what
-was compiled, and the weights, are parts that all of them name, so that both are stored once. A
-group that has nothing to share, or a library that cannot, keeps the contexts as they were made,
-each with weights of its own, and the log says why.
+The library compiles the models of the group anew, together. Their contexts become weightless: the
+compiled code and the weights are parts that all of them name, so that both are stored once. If a
+group has nothing to share, or the library cannot, each context stays as it was made, with weights
+of its own, and the log says why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ortpkg.providers.native_library import (
     Part,
 )
 
-#: Says which contexts of a group keep weights of their own, and why.
+#: Log of contexts of a group that keep weights of their own, with the reason.
 GROUP_LOG = logging.getLogger(__name__)
 
 _DIGEST_PREFIX = "sha256:"
@@ -35,15 +35,16 @@ _DIGEST_PREFIX = "sha256:"
 def share_weights(
     library: NativeLibrary, entries: Sequence[ContextEntry], weights_offset: int, *, ep_name: str
 ) -> Sequence[ContextEntry]:
-    """The contexts of a group with one set of weights.
+    """Return the contexts of a group with one set of weights.
 
-    Those that cannot share are as they were, and come last.
+    Contexts that cannot share it are unchanged, and come last.
 
     Args:
-        library: of the last session.
-        entries: as the sessions made them; those that have a source can be compiled together.
-        weights_offset: where the first part of the first one will begin in the binary.
-        ep_name: for the log.
+        library: library of the last session.
+        entries: contexts that the sessions made; those that have a source can be compiled together.
+        weights_offset: offset in the binary at which the first part of the first context will
+            begin.
+        ep_name: name of the execution provider, for the log.
     """
     if len(entries) < 2:
         return [replace(entry, source=None) for entry in entries]
@@ -87,7 +88,7 @@ def _shared(
 ) -> dict[str, ContextEntry]:
     made = library.export_group(models, weights_offset)
     source = _DIGEST_PREFIX + hashlib.sha256(made.weights).hexdigest()
-    # The weights come first: only what begins the file has a place that is known beforehand.
+    # The weights come first: only the offset of the file's first part is known beforehand.
     return {
         entry.name: replace(
             entry,
@@ -100,20 +101,23 @@ def _shared(
 
 
 def check_weights(entry: ContextEntry, *, ep_name: str) -> None:
-    """Raises EpContextError if a weightless context has other weights beside it than its own."""
-    recorded, found = entry.descriptor.weights_source, _digest_of(entry)
-    if recorded != found:
+    """Raise EpContextError if a weightless context has other weights beside it than its own."""
+    recorded, actual = entry.descriptor.weights_source, _digest_of(entry)
+    if recorded != actual:
         raise EpContextError(
             f"the context of partition {quoted(entry.name)} is weightless, and its weights are not"
             f" those it was compiled with: it needs {quoted(recorded)}, beside it lies"
-            f" {quoted(found)}; compile the model anew",
+            f" {quoted(actual)}; compile the model anew",
             ep_name=ep_name,
             partition_name=entry.name,
         )
 
 
 def _digest_of(entry: ContextEntry) -> str:
-    """Of the weights: as the file's index says, which was compared; else computed."""
+    """Return the digest of the weights.
+
+    It is that of the file's index, which was compared; without one it is computed.
+    """
     digests: Mapping[str, str] = entry.digests
     if WEIGHTS in digests:
         return _DIGEST_PREFIX + digests[WEIGHTS]

@@ -1,7 +1,7 @@
-"""What a native library brings: it compiles a model, keeps the result, and takes it back.
+"""Interface of a native library: it compiles a model, keeps the result, and loads it again.
 
-Loads neither onnx nor the engine, so that a worker process that only computes starts fast. What
-claims sub-graphs and hands them over is :mod:`ortpkg.providers.native_execution_provider`.
+Loads neither onnx nor the engine, so that a worker process that only computes starts fast.
+:mod:`ortpkg.providers.native_execution_provider` claims sub-graphs and hands them to it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits, Weigh
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
-#: Bytes of what a library keeps: anything that has a buffer.
+#: Bytes that a library keeps: anything that has a buffer.
 Part = bytes | memoryview
 
-#: Parts of weightless contexts: the weights of the group, and what was compiled of it.
+#: Parts of weightless contexts: the weights of the group, and its compiled code.
 WEIGHTS, COMPILED = "weights", "compiled"
 
 _SIGNATURE = "signature"
@@ -35,12 +35,12 @@ _MOST_SIGNATURE_NBYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRange:
-    """A run of bytes in a file.
+    """Run of bytes in a file.
 
     Attributes:
         path: absolute path of the file.
-        offset, nbytes: where they lie.
-        stamp: what the file system said of the file when its bytes were judged.
+        offset, nbytes: position and size of the bytes.
+        stamp: state of the file when its bytes were judged.
     """
 
     path: str
@@ -51,7 +51,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeWeight:
-    """A weight beside the message of a model.
+    """Weight beside the message of a model.
 
     Attributes:
         element_type: number of ONNX's ``TensorProto.DataType``.
@@ -69,19 +69,19 @@ class NativeWeight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeModel:
-    """A model, or a part of one, as a library reads it.
+    """Model, or a part of one, in the form that a library reads.
 
     Attributes:
         data: ONNX bytes, without large weights if the library has a ``weight_form`` for them.
         inputs, outputs: their names, in order.
-        config_entries: what the library must know of the session, by ONNX Runtime's keys.
-        is_kept: whether what is compiled of it will be exported: some libraries make that on the
-            way.
-        weights: those that are handed over by name. Their memory must live as long as what is
-            compiled of them.
+        config_entries: config entries of the session for the library, by ONNX Runtime's keys.
+        is_kept: True if the compiled model will be exported: some libraries prepare that while they
+            compile.
+        weights: weights that are passed by name. Their memory must live as long as the compiled
+            model.
         folder: absolute path of the folder in which locations of external data in ``data`` begin;
             "" if it has none.
-        files: the files that these locations lead to, by absolute path, as the session opened them.
+        files: files that these locations lead to, by absolute path, as the session opened them.
         weights_nbytes: size of all weights outside of ``data``.
     """
 
@@ -103,18 +103,18 @@ class NativeModel:
 
 
 def replaced_file(path: str) -> ModelFileError:
-    """Return the error of a file that is another one than when the session opened it."""
+    """Return the error for a file that was replaced since the session opened it."""
     return ModelFileError(f"{quoted(path)} was replaced while a session was being made from it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
-    """What a library keeps of a group of models.
+    """Parts that a library keeps of a group of models.
 
     Attributes:
-        weights: of all of them, each distinct one once.
-        compiled: what was compiled of all of them, without weights.
-        members: what else there is of each, in order.
+        weights: weights of all models, each distinct one once.
+        compiled: compiled code of all models, without weights.
+        members: other parts of each model, in order.
     """
 
     weights: Part
@@ -123,21 +123,24 @@ class GroupParts:
 
 
 class CompiledModel(Protocol):
-    """A model inside a native library."""
+    """Model inside a native library."""
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+        """Run the model on arrays; return new arrays in the order of its outputs.
 
-        Thread-safe.
+        Thread-safe. Ends early, with the error of ``context.check_cancelled``, when the run is to
+        end.
 
-        Ends early, with the error of ``context.check_cancelled``, where the run is to end.
+        Args:
+            inputs: arrays in the order of the model's inputs.
+            context: context of the run.
         """
         ...
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """Where the library really runs it.
+        """Return where the library really runs the model.
 
-        Empty where it tells nothing beyond what was asked of it.
+        Empty if it states nothing beyond what was asked of it.
         """
         ...
 
@@ -147,7 +150,7 @@ class NativeLibrary(ABC):
 
     Attributes:
         backend: "openvino", "onnxruntime", a plug-in's name.
-        in_child: whether it runs in a child process already.
+        in_child: True if it runs in a child process already.
     """
 
     backend: str = ""
@@ -155,10 +158,7 @@ class NativeLibrary(ABC):
 
     @property
     def traits(self) -> LibraryTraits:
-        """What is special about the library.
-
-        The default for a library that is not in ``LIBRARY_TRAITS``.
-        """
+        """Facts about the library; the default for one that is not in ``LIBRARY_TRAITS``."""
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 
     @property
@@ -166,28 +166,28 @@ class NativeLibrary(ABC):
         """Form in which it takes a model's large weights."""
         return self.traits.weight_form
 
-    #: What the session's options say to libraries.
+    #: Session options that concern libraries.
     settings: SessionSettings = NO_SETTINGS
 
     def use_settings(self, settings: SessionSettings) -> None:
-        """Called before it is opened."""
+        """Use the session's settings; called before the library is opened."""
         self.settings = settings
 
     def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
-        """Names of what ``settings`` say and the library does not obey."""
+        """Return the names of settings that the library does not obey."""
         return self.traits.unapplied(settings)
 
     @abstractmethod
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        """Compiles. Raises whatever the library raises."""
+        """Compile a model; raises whatever the library raises."""
 
     @property
     def unshared_reason(self) -> str:
-        """Why kept models cannot share weights; "" for a GroupLibrary that can do so here."""
+        """Reason why kept models cannot share weights; "" for a GroupLibrary that can do it."""
         return "its contexts carry their weights inside, each its own"
 
     def describe_environment(self) -> ContextDescriptor | None:
-        """What kept models depend on here and now; None where it keeps nothing."""
+        """Return what kept models depend on here and now; None if the library keeps nothing."""
         return None
 
     @property
@@ -196,22 +196,23 @@ class NativeLibrary(ABC):
         return None
 
     def opened(self) -> None:  # noqa: B027 - optional to implement
-        """Waits until it is ready.
+        """Wait until the library is ready.
 
-        Raises ExecutionProviderError where it cannot be loaded, InvalidSessionOptionError where it
-        refuses settings.
+        Raises:
+            ExecutionProviderError: it cannot be loaded.
+            InvalidSessionOptionError: it refuses settings.
         """
 
     def close(self) -> None:  # noqa: B027 - optional to implement
-        """Frees what belongs to it."""
+        """Free what belongs to the library."""
 
 
 class ContextLibrary(NativeLibrary):
-    """A library that keeps what it compiled; ``describe_environment`` says what that depends on."""
+    """Library that keeps what it compiled; ``describe_environment`` says what that depends on."""
 
     @abstractmethod
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """What to keep of ``compiled``, which was made from ``model``."""
+        """Return the parts to keep of ``compiled``, which was made from ``model``."""
 
     @abstractmethod
     def import_model(
@@ -226,51 +227,53 @@ class ContextLibrary(NativeLibrary):
 
 
 class WeightlessLibrary(ContextLibrary):
-    """A library that also loads a group's models, beside which their weights lie."""
+    """Library that also loads a group's models, whose weights lie beside them."""
 
     @abstractmethod
     def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
-        """One model of a group from what :meth:`GroupLibrary.export_group` kept of it.
-
-        Raises whatever the library raises.
+        """Return one model of a group from its parts; raises whatever the library raises.
 
         Args:
-            parts: of that model.
-            file: where they were mapped from; None where the library cannot map them from a file.
+            parts: parts of that model that :meth:`GroupLibrary.export_group` returned.
+            file: file that they were mapped from; None if the library cannot map them from a file.
         """
 
 
 class GroupLibrary(WeightlessLibrary):
-    """A library that compiles models together, so that they have one set of weights."""
+    """Library that compiles models together, so that they have one set of weights."""
 
     @abstractmethod
     def export_group(self, models: Sequence[NativeModel], weights_offset: int) -> GroupParts:
-        """What to keep of several models so that they have one set of weights.
+        """Return the parts of several models that have one set of weights.
 
         Raises whatever the library raises.
 
         Args:
-            models: to be compiled together.
-            weights_offset: where the weights will begin in the file that is made of the parts.
+            models: models to compile together.
+            weights_offset: offset at which the weights will begin in the file made of the parts.
         """
 
     @abstractmethod
     def group_place(self, parts: Mapping[str, Part]) -> Mapping[str, int]:
-        """What ``import_member`` tells the library beside the group's parts: alike, it loads alike.
+        """Return what ``import_member`` passes to the library beside the group's parts.
 
-        ValueError where the parts are not what was kept of a member.
+        Members with equal results load alike.
+
+        Raises:
+            ValueError: the parts are not those of a member.
         """
 
 
 def signature_part(inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Part]:
-    """Names of inputs and outputs in order, as a part to be kept beside what a library kept."""
+    """Return names of inputs and outputs in order, as a part to keep beside the library's."""
     return {_SIGNATURE: json.dumps({"inputs": list(inputs), "outputs": list(outputs)}).encode()}
 
 
 def read_signature(parts: Mapping[str, Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What :func:`signature_part` wrote: inputs, outputs.
+    """Return the names of inputs and outputs that :func:`signature_part` wrote.
 
-    ValueError where it is missing or not that.
+    Raises:
+        ValueError: the part is missing, or something else.
     """
     part = parts.get(_SIGNATURE)
     if part is None or memoryview(part).nbytes > _MOST_SIGNATURE_NBYTES:
@@ -278,14 +281,14 @@ def read_signature(parts: Mapping[str, Part]) -> tuple[tuple[str, ...], tuple[st
     document = json.loads(bytes(part))
     names = (document["inputs"], document["outputs"]) if isinstance(document, dict) else ((), ())
     if not all(
-        isinstance(each, list) and all(isinstance(name, str) for name in each) for each in names
+        isinstance(group, list) and all(isinstance(name, str) for name in group) for group in names
     ):
         raise ValueError("the signature of the context is no list of names")
     return tuple(names[0]), tuple(names[1])
 
 
 def required_part(parts: Mapping[str, Part], name: str) -> Part:
-    """The part of that name; ValueError where the context has none."""
+    """Return the part of that name; ValueError if the context has none."""
     if name not in parts:
         raise ValueError(
             f"the context has no part {quoted(name)}; it has"
@@ -295,5 +298,5 @@ def required_part(parts: Mapping[str, Part], name: str) -> Part:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what was raised, quoted; its type where it says nothing."""
+    """Return the first line of an error's message, quoted; its type if the message is empty."""
     return quoted(next(iter(str(error).strip().splitlines()), type(error).__name__))

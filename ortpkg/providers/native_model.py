@@ -1,4 +1,4 @@
-"""A partition as a native library reads it: the bytes of an ONNX model, without large weights."""
+"""Partition in a native library's form: the bytes of an ONNX model, without large weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ortpkg.providers.small_integers import element_type_of
 
 #: Understood by every release of the libraries that we support, and new enough for 4-bit types.
 _IR_VERSION = 10
-#: protobuf's limit for one message; more has to lie outside of it.
+#: protobuf's limit for one message; the rest has to lie outside of it.
 _MOST_MODEL_NBYTES = (1 << 31) - 1
 
 
@@ -64,7 +64,7 @@ def native_model(
 
 
 class _MessageSize:
-    """Size of the constants inside a message, against protobuf's limit."""
+    """Size of the constants inside a message, compared with protobuf's limit."""
 
     def __init__(self) -> None:
         self._nbytes = 0

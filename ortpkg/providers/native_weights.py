@@ -33,7 +33,7 @@ _LARGEST_WORD_NBYTES = 8
 
 
 class NativeWeights:
-    """Writes the constants of one partition: small ones into the message, others outside of it.
+    """Writer of one partition's constants: small ones into the message, others outside of it.
 
     Attributes:
         weights, folder, files, weights_nbytes: for :class:`NativeModel`; complete when the message
@@ -75,7 +75,7 @@ class NativeWeights:
             self.files[file.path] = file.stamp
             return self._external_tensor(initializer, location, file.offset, nbytes)
         is_of_body = self._body.initializers.get(initializer.name) is initializer
-        # onnxruntime's values have whole elements
+        # onnxruntime's values have whole elements, no packed ones
         if initializer.element_type in PACKED_BITS or not is_of_body:
             return None
         weight = _own_memory(initializer, is_aligned=False)
@@ -142,7 +142,7 @@ def _own_memory(initializer: Initializer, *, is_aligned: bool = True) -> NativeW
         return None
     width = numpy_dtype(initializer.element_type).itemsize
     if isinstance(initializer, MappedInitializer):
-        # not numpy(), which keeps what had to be read for its alignment
+        # not numpy(), which keeps a copy that had to be read for its alignment
         nbytes = stored_nbytes(initializer.element_type, prod(initializer.shape))
         flat = initializer.source.array(initializer.offset, nbytes, width if is_aligned else 1)
     else:

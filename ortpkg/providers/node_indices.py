@@ -1,4 +1,4 @@
-"""Nodes that an execution provider names by their indices: each must be there."""
+"""Checks indices by which an execution provider names nodes: each must exist."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from ortpkg.graph.graph import Graph
 
 
 def verified_indices(ep_name: str, method: str, named: object, graph: Graph) -> list[int]:
-    """What ``method`` named, as numbers.
+    """Return the indices that a method of an execution provider named, each once.
 
-    ExecutionProviderError for what names no node of ``graph``, or names nothing.
+    Args:
+        ep_name: name of the execution provider, for messages.
+        method: name of the method, for messages.
+        named: result of the method.
+        graph: graph of the nodes.
 
-    Whoever names a node twice says no more than whoever names it once.
+    Raises:
+        ExecutionProviderError: ``named`` is no collection of indices, or one is not in the graph.
     """
     if not isinstance(named, Iterable) or isinstance(named, str | bytes):
         raise ExecutionProviderError(
@@ -23,18 +28,18 @@ def verified_indices(ep_name: str, method: str, named: object, graph: Graph) -> 
             " (node.index) belongs",
             ep_name=ep_name,
         )
-    found: dict[int, None] = {}
-    for each in named:
+    indices: dict[int, None] = {}
+    for value in named:
         if (
-            not isinstance(each, SupportsIndex)
-            or isinstance(each, bool)
-            or not graph.has_node(index(each))
+            not isinstance(value, SupportsIndex)
+            or isinstance(value, bool)
+            or not graph.has_node(index(value))
         ):
             raise ExecutionProviderError(
-                f"{ep_name}: {method} names {quoted(each)}, and the graph has no node of that"
+                f"{ep_name}: {method} names {quoted(value)}, and the graph has no node of that"
                 " index; it names nodes by the index that each has (node.index), not by name or"
                 " position",
                 ep_name=ep_name,
             )
-        found[index(each)] = None
-    return list(found)
+        indices[index(value)] = None
+    return list(indices)

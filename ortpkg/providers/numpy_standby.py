@@ -1,4 +1,4 @@
-"""Runs a partition on the numpy engine where the compiled one refuses a run.
+"""Runs a partition on the numpy engine when the compiled one refuses a run.
 
 Code is compiled for the sizes that a model declares: equal batches of two inputs, a dimension of 3.
 Some models declare them wrongly and run with other engines nevertheless. A library refuses runs in
@@ -29,7 +29,7 @@ _MOST_KEPT_NBYTES = 16 << 20
 
 
 class StandbyPartition:
-    """A partition's nodes on the embedded kernels, planned when a run first needs them."""
+    """Nodes of a partition on the embedded kernels, planned when a run first needs them."""
 
     def __init__(self, graph: Graph, engine: GraphEngine, ep_name: str) -> None:
         self._graph, self._engine, self._ep_name = graph, engine, ep_name
@@ -41,7 +41,7 @@ class StandbyPartition:
     ) -> Sequence[Any]:
         """Run the nodes; ``inputs`` are in the order of the partition's inputs.
 
-        Raises ``reason`` where the engine has no kernel for a node, and errors of kernels.
+        Raises ``reason`` if the engine has no kernel for a node, and errors of kernels.
         """
         return self._ready(reason).run(inputs, context)
 
@@ -66,7 +66,7 @@ class StandbyPartition:
 
 
 class _EmbeddedKernels(CPUExecutionProvider):
-    """The CPU provider under the name of the provider whose nodes it computes."""
+    """CPU provider under the name of the provider whose nodes it computes."""
 
     def __init__(self, name: str) -> None:
         super().__init__(is_requested=False)

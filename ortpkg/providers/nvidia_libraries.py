@@ -28,7 +28,7 @@ CUDA_EPS = frozenset(
     }
 )
 _OLDEST_CUDA = 12
-#: From this release on, wheels of CUDA's libraries have no release in their names.
+#: First release of CUDA whose wheels have no release in their names.
 _FIRST_WITHOUT_SUFFIX = 13
 _SEARCH_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_PATH")
 #: The loader's list of the system's libraries: newer after a driver or a toolkit was installed.
@@ -36,12 +36,12 @@ _LOADER_CACHE = "/etc/ld.so.cache"
 
 
 class NvidiaLibrary(NamedTuple):
-    """A library that the CUDA provider needs.
+    """Library that the CUDA provider needs.
 
     Attributes:
         product: its name for people, e.g. "cuDNN 9".
-        file_name: what the loader looks for, e.g. "libcudnn.so.9".
-        distribution: the wheel that brings it.
+        file_name: name that the loader looks for, e.g. "libcudnn.so.9".
+        distribution: wheel that brings it.
         is_needed: True if onnxruntime's library does not load without it; the others are loaded
             when a kernel needs them.
     """
@@ -56,8 +56,8 @@ class MissingLibraries(NamedTuple):
     """Libraries of CUDA that are neither in NVIDIA's wheels nor found by the loader.
 
     Attributes:
-        cuda_release: the major release of CUDA that onnxruntime was built for.
-        libraries: each after those that it depends on.
+        cuda_release: major release of CUDA that onnxruntime was built for.
+        libraries: missing libraries, each after those that it depends on.
     """
 
     cuda_release: int

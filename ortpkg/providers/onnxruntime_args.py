@@ -1,4 +1,4 @@
-"""The arguments for an application's own ``onnxruntime.InferenceSession`` on a variant."""
+"""Arguments for an application's own ``onnxruntime.InferenceSession`` on a variant."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ortpkg.providers.quiet_onnxruntime import load_onnxruntime_for_application
 
 
 class OnnxRuntimeArgs(TypedDict):
-    """The keyword arguments of ``onnxruntime.InferenceSession``.
+    """Keyword arguments of ``onnxruntime.InferenceSession``.
 
-    Where onnxruntime knows the EP's devices, the execution provider is part of ``sess_options`` and
-    ``providers`` is None; otherwise ``providers`` names it, with the CPU's behind it, and
+    If onnxruntime knows the EP's devices, the execution provider is part of ``sess_options`` and
+    ``providers`` is None. Otherwise ``providers`` names it, with the CPU's behind it, and
     ``provider_options`` has one entry for each.
     """
 
@@ -50,19 +50,18 @@ def make_onnxruntime_args(
     provider_options: Mapping[str, str],
     sess_options: Any = None,
 ) -> OnnxRuntimeArgs:
-    """The arguments for a model on one EP device of the installed onnxruntime.
+    """Return the arguments for a model on one EP device of the installed onnxruntime.
 
     Args:
-        path: the model.
-        ep_device: where selection put it; its backend is "onnxruntime".
+        path: path of the model.
+        ep_device: EP device that selection chose; its backend is "onnxruntime".
         session_options: config entries to add.
-        provider_options: for the EP of ``ep_device``.
+        provider_options: options for the EP of ``ep_device``.
         sess_options: the caller's ``onnxruntime.SessionOptions``, which is changed; None: a new
             one.
 
     Raises:
-        ExecutionProviderError: onnxruntime cannot be loaded, or the EP or the device is no longer
-            there.
+        ExecutionProviderError: onnxruntime cannot be loaded, or no longer has the EP or the device.
         InvalidSessionOptionError: a session option has a value that onnxruntime does not take.
     """
     onnxruntime = _load_onnxruntime(ep_device.ep_name)
@@ -117,7 +116,7 @@ def _load_onnxruntime(ep_name: str) -> Any:
 
 
 def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
-    """Sets attributes that the Python class has, and everything else as a config entry."""
+    """Set an attribute that the Python class has; add everything else as a config entry."""
     try:
         if key in _SWITCHES:
             setattr(
@@ -144,12 +143,15 @@ def _set(onnxruntime: Any, options: Any, key: str, value: str) -> None:
 
 
 def _offered_device(onnxruntime: Any, ep_device: EpDevice) -> Any:
-    """onnxruntime's own OrtEpDevice for what selection chose.
+    """Return onnxruntime's own OrtEpDevice for the chosen EP device.
 
-    Devices may vanish between a selection and a session.
+    Raises:
+        ExecutionProviderError: the device vanished between selection and session.
     """
-    same_ep = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_device.ep_name]
-    matching = [each for each in same_ep if _is_same(each, ep_device)]
+    same_ep = [
+        device for device in onnxruntime.get_ep_devices() if device.ep_name == ep_device.ep_name
+    ]
+    matching = [device for device in same_ep if _is_same(device, ep_device)]
     if matching:
         return matching[0]
     wanted = ep_device.device.name if ep_device.device is not None else ""
@@ -168,9 +170,9 @@ def _is_same(offered: Any, ep_device: EpDevice) -> bool:
     ):
         return False
     address = dict(offered.device.metadata).get("pci_bus_id", "")
-    known = device.metadata.get("pci_address", "")
-    if address and known:
-        return str(address).lower() == known
+    known_address = device.metadata.get("pci_address", "")
+    if address and known_address:
+        return str(address).lower() == known_address
     if not offered.device.device_id or not device.device_id:
         return (
             not offered.device.vendor_id

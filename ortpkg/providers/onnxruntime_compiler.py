@@ -1,4 +1,4 @@
-"""onnxruntime as a compiler of whole models to its execution providers' own contexts."""
+"""Compiles whole models to the contexts of onnxruntime's execution providers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _MOST_DIMENSIONS_SHOWN = 5
 
 
 class OnnxRuntimeCompiler:
-    """Compiles models for one EP device of a wheel's execution provider.
+    """Compiler of models for one EP device of a wheel's execution provider.
 
-    Raises ExecutionProviderError where this onnxruntime does not have it, or cannot compile.
+    Raises:
+        ExecutionProviderError: this onnxruntime does not have the provider, or cannot compile.
     """
 
     def __init__(self, ep_device: EpDevice, options: Mapping[str, str]) -> None:
@@ -35,7 +36,7 @@ class OnnxRuntimeCompiler:
                 " later do",
                 ep_name=self._ep_name,
             )
-        #: Models of a group: the provider keeps what they share as long as the options of one live.
+        #: Compilers of a group: the provider keeps what models share while the options of one live.
         self._kept: list[Any] = []
 
     def compile(
@@ -47,16 +48,17 @@ class OnnxRuntimeCompiler:
         is_embedded: bool,
         config_entries: Mapping[str, str],
     ) -> None:
-        """Writes the context model of ``source``, and the provider's files beside it.
+        """Write the context model of ``source``, and the provider's files beside it.
 
         Args:
-            source: the model.
-            output: a file that is not there yet.
-            data_folder: where its external data lies; "" for beside it.
-            is_embedded: contexts go into the model.
-            config_entries: of onnxruntime's session.
+            source: path of the model.
+            output: path of a file that does not exist yet.
+            data_folder: folder of its external data; "" for beside it.
+            is_embedded: True to put contexts into the model.
+            config_entries: config entries of onnxruntime's session.
 
-        Raises CompileError where the provider takes no node, makes no context, or fails.
+        Raises:
+            CompileError: the provider takes no node, makes no context, or fails.
         """
         if not isinstance(self._library, WheelLibrary):
             raise CompileError(
@@ -87,15 +89,15 @@ class OnnxRuntimeCompiler:
 
 
 def _advice(ep_name: str, source: Path) -> str:
-    """What would help where a provider of fixed sizes says nothing of open ones."""
+    """Return advice for a provider of fixed sizes, which does not mention open ones, or ""."""
     if ep_name != QNN_EP:
         return ""
     graph = onnx.load(source, load_external_data=False).graph
-    given = {each.name for each in graph.initializer}
+    constants = {initializer.name for initializer in graph.initializer}
     dimensions = [
         f"{dimension.dim_param or '?'} of {value.name}"
         for value in graph.input
-        if value.name not in given
+        if value.name not in constants
         for dimension in value.type.tensor_type.shape.dim
         if not dimension.HasField("dim_value")
     ]

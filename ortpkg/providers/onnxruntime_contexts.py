@@ -1,9 +1,9 @@
-"""What onnxruntime keeps of models, on its CPU provider and on those of wheels.
+"""Contexts of onnxruntime, on its CPU provider and on those of wheels.
 
-On its CPU provider it is the model as it optimized it: loading that skips its transformers. The
-optimized model has layouts of this CPU in it, so that it fits one microarchitecture; other releases
-with the same major and minor version know its operators. A wheel's provider compiles the model into
-one with its contexts, which is kept whole.
+On its CPU provider a context is the optimized model: loading that skips its transformers. The
+optimized model has layouts for this CPU in it, so that it fits one microarchitecture; other
+releases with the same major and minor version know its operators. A wheel's provider compiles the
+model into one with its contexts, which is kept whole.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def open_onnxruntime(
     ep_devices: Sequence[EpDevice] = (),
     options: Mapping[str, str] | None = None,
 ) -> OnnxRuntimeLibrary:
-    """onnxruntime with that execution provider, its own or a wheel's.
+    """Return onnxruntime with that execution provider, its own or a wheel's.
 
-    Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
+    Raises:
+        ExecutionProviderError: this build of onnxruntime does not have the provider.
     """
     if ep_name in CUDA_EPS:
         prepare_nvidia_libraries(onnxruntime)
@@ -84,12 +85,12 @@ def open_onnxruntime(
 
 
 class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
-    """onnxruntime's CPU provider, which keeps models as it optimized them."""
+    """Library for onnxruntime's CPU provider, which keeps optimized models."""
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
         model = with_usable_weights(model)
         if model.is_kept:
-            with contextlib.suppress(Exception):  # whatever it was, it may be the writing
+            with contextlib.suppress(Exception):  # writing the file may be what failed
                 session, optimized = self._optimized(model)
                 return OnnxRuntimeModel(
                     session,
@@ -102,7 +103,7 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
         return super().compile_model(model)
 
     def _optimized(self, model: NativeModel) -> tuple[Any, bytes]:
-        """A session, and the model as it optimized it."""
+        """Return a session, and the model as it optimized it."""
         with tempfile.TemporaryDirectory(prefix="ortpkg-") as folder:
             path = Path(folder) / "optimized.onnx"
             options = self._options_of(model)
@@ -135,7 +136,7 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
 
 
 class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
-    """The execution provider of a wheel, which keeps models with its contexts in them."""
+    """Library for a wheel's execution provider, which keeps models with its contexts in them."""
 
     def __init__(self, ep_name: str, options: Mapping[str, str], target: EpLibraryTarget) -> None:
         super().__init__(
@@ -149,15 +150,15 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
         return self._memory
 
     def target_options(self) -> Any:
-        """onnxruntime's session options with the provider."""
+        """Return onnxruntime's session options with the provider."""
         options = self._session_options()
         options.add_provider_for_devices(list(self._target.ep_devices), self._own_options())
         return options
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
-        """The model with the provider's contexts inside.
+        """Return the model with the provider's contexts inside.
 
-        Raises what onnxruntime does where it takes no node of it.
+        Raises what onnxruntime raises if it takes no node of the model.
         """
         del compiled
         options = self.target_options()

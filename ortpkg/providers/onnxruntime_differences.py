@@ -1,8 +1,8 @@
 """Operators that onnxruntime computes otherwise than ONNX defines them, or refuses in a run.
 
-Seen in the CPU provider of onnxruntime 1.31.1, which also runs what other providers leave.
-``tests/providers/test_onnxruntime_differences.py`` has a model for each row that the library itself
-gets wrong. Nothing here loads onnxruntime.
+Observed in the CPU provider of onnxruntime 1.31.1, which also runs nodes that other providers
+leave. ``tests/providers/test_onnxruntime_differences.py`` has a model for each row that the library
+itself gets wrong. Nothing here loads onnxruntime.
 
 One difference is no row: Attention in float16 rounds elsewhere, by two units in the last place.
 """
@@ -27,7 +27,7 @@ _ENDLESS = (float(2**31 - 1), float(2**63 - 1))
 
 
 def onnxruntime_faults(graph: Graph) -> Mapping[int, str]:
-    """Return why onnxruntime gets nodes wrong, or what lies inside them, by node index."""
+    """Return why onnxruntime gets nodes, or nodes inside them, wrong, by node index."""
     faults = {node.index: _fault(graph, node) for node in graph.nodes}
     return {index: fault for index, fault in faults.items() if fault}
 
@@ -44,7 +44,7 @@ def _fault(graph: Graph, node: Node) -> str:
 
 
 def _shows_what_it_hides(call: NodeCall) -> bool:
-    """Whether products are an output after some of them were hidden."""
+    """Return True if products are an output after some of them were hidden."""
     shows = call.has_output(_PRODUCTS_OUTPUT)
     if not shows or call.node.attribute("qk_matmul_output_mode", 0) != _MASKED_PRODUCTS:
         return False
@@ -56,7 +56,7 @@ def _shows_what_it_hides(call: NodeCall) -> bool:
 
 
 def _masks_fewer_keys(call: NodeCall) -> bool:
-    """Whether the mask is known to be shorter than the keys, past ones included."""
+    """Return True if the mask is known to be shorter than the keys, past ones included."""
     mask, keys = call.shape(_ATTENTION_MASK), call.shape(_ATTENTION_KEY)
     if not mask or keys is None or len(keys) < 2:
         return False
@@ -79,7 +79,7 @@ def _reduces_no_booleans(call: NodeCall) -> bool:
 
 
 def _aligns_by_scales(call: NodeCall) -> bool:
-    """Whether the size of the result is rounded, and its corners are aligned."""
+    """Return True if the size of the result is rounded, and its corners are aligned."""
     mode = call.node.attribute("coordinate_transformation_mode", "half_pixel")
     policy = call.node.attribute("keep_aspect_ratio_policy", "stretch")
     return mode == "align_corners" and (not call.has_input(_RESIZE_SIZES) or policy != "stretch")
@@ -97,7 +97,7 @@ def _ends_a_backward_slice_at_the_top(call: NodeCall) -> bool:
 
 
 def _splits_into_nothing(call: NodeCall) -> bool:
-    """Whether the last of ``num_outputs`` parts is known to be empty."""
+    """Return True if the last of ``num_outputs`` parts is known to be empty."""
     parts, shape = call.node.attribute("num_outputs", 0), call.shape(0)
     axis = call.node.attribute("axis", 0)
     if not parts or not shape or not -len(shape) <= axis < len(shape):

@@ -1,4 +1,4 @@
-"""The bridge's provider with onnxruntime in this process."""
+"""Provider of the bridge with onnxruntime in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ortpkg.providers.onnxruntime_contexts import open_onnxruntime
 class OnnxRuntimeExecutionProvider(BridgedExecutionProvider):
     """One execution provider of onnxruntime in one session.
 
-    Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
+    Raises:
+        ExecutionProviderError: this build of onnxruntime does not have the provider.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The bridge to an installed onnxruntime: one factory for each of its execution providers.
+"""Bridge to an installed onnxruntime: one factory for each of its execution providers.
 
-Which providers a build has is asked in a child process and remembered. A provider that onnxruntime
-lists without EP devices (a provider-bridge EP) reports no devices here either, so that device rules
-are skipped as upstream does.
+A child process asks a build for its providers, and the answer is remembered. A provider that
+onnxruntime lists without EP devices (a provider-bridge EP) reports no devices here either, so that
+device rules are skipped as upstream does.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 _FUNCTION = "ortpkg.providers.onnxruntime_probe:list_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
 _OPERATORS_FUNCTION = "ortpkg.providers.onnxruntime_probe:missing_operators"
-#: A compatibility string that is longer is nobody's.
+#: Most characters of a compatibility string; no EP writes longer ones.
 MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
 #: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite
-#: each other. Later releases of some (onnxruntime-qnn 2) bring only a library for it, and are none
-#: of them (``ep_libraries``).
+#: each other. Later releases of some (onnxruntime-qnn 2) bring only a library for it, and do not
+#: count (``ep_libraries``).
 DISTRIBUTIONS: tuple[str, ...] = (
     "onnxruntime",
     "onnxruntime-gpu",
@@ -80,10 +80,10 @@ class OnnxRuntimeEpFactory(EpFactory):
     """One execution provider of the installed onnxruntime.
 
     Args:
-        ep_name: which one.
-        ask: how to ask onnxruntime for what it offers; tests hand in what a build would answer.
-        ask_rating: how to ask it what it thinks of a compatibility string.
-        ask_operators: how to ask it which operators it lacks.
+        ep_name: name of the execution provider.
+        ask: asks onnxruntime for what it offers; tests pass the answer of some build.
+        ask_rating: asks it to rate a compatibility string.
+        ask_operators: asks it which operators it lacks.
     """
 
     backend = "onnxruntime"
@@ -100,8 +100,7 @@ class OnnxRuntimeEpFactory(EpFactory):
         self._ask = ask
         self._ask_rating = ask_rating
         self._ask_operators = ask_operators
-        #: The hardware that was asked about last, and the device that each of onnxruntime's EP
-        #: devices is there.
+        #: Hardware that was asked about last, and the device of each of onnxruntime's EP devices.
         self._reported: tuple[Sequence[HardwareDevice], list[HardwareDevice]] = ((), [])
         self._offer_note = self._unusable_note = ""
 
@@ -120,18 +119,19 @@ class OnnxRuntimeEpFactory(EpFactory):
         return installed_version()
 
     def is_available(self) -> bool:
-        """Whether an onnxruntime is installed; which providers it has, only asking it tells."""
+        """Return True if an onnxruntime is installed; its providers are known only by asking it."""
         return bool(installed_distributions())
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per device that onnxruntime reports for it.
+        """Return one EP device per device that onnxruntime reports for the provider.
 
-        For a provider without devices of its own: one without device, or none at all where the
-        machine lacks the kind of device that its name implies (a CUDA build on a machine without
-        GPU lists the provider all the same). None where onnxruntime leaves the provider out of
+        A provider without devices of its own has one without device, or none at all if the machine
+        lacks the kind of device that its name implies (a CUDA build on a machine without GPU lists
+        the provider all the same). There are none if onnxruntime leaves the provider out of
         sessions: ``nothing_offered_note`` says why, if a device for it is here.
 
-        Raises ExecutionProviderError where onnxruntime crashed, hung or failed.
+        Raises:
+            ExecutionProviderError: onnxruntime crashed, hung or failed.
         """
         offers = _offers(self._ask, hardware, self.ep_name)
         if self.ep_name not in offers.providers:
@@ -157,7 +157,7 @@ class OnnxRuntimeEpFactory(EpFactory):
         return [self._ep_device({}, None)]
 
     def _has_implied_device(self, hardware: Sequence[HardwareDevice]) -> bool:
-        """Return True where a device may be here that the provider is for."""
+        """Return True if a device may be here that the provider is for."""
         implied, vendor = IMPLIED_DEVICE_TYPES.get(self.ep_name), IMPLIED_VENDORS.get(self.ep_name)
         return any(
             (implied is None or device.type is implied)
@@ -174,15 +174,15 @@ class OnnxRuntimeEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Our own rating for our contexts (``ortpkg.providers.compatibility_info``), else theirs.
+        """Rate our own contexts (``ortpkg.providers.compatibility_info``); others by onnxruntime.
 
         onnxruntime is asked in a child process; its answer is remembered per string and device.
-
         NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing;
         UNKNOWN for devices that this onnxruntime does not report, and for builds that cannot be
         asked.
 
-        Raises ExecutionProviderError where onnxruntime crashed, hung or failed over the string.
+        Raises:
+            ExecutionProviderError: onnxruntime crashed, hung or failed over the string.
         """
         if is_own_text(info, self.backend):
             return rate_compatibility(
@@ -195,18 +195,21 @@ class OnnxRuntimeEpFactory(EpFactory):
             return CompiledModelCompatibility.UNKNOWN
         arguments = {
             "ep_name": self.ep_name,
-            "places": [reported.index(device) for device in devices],
+            "positions": [reported.index(device) for device in devices],
             "info": info,
         }
         rating = self._ask_rating(arguments, _fingerprint(hardware)).require(self.ep_name)
-        known = {each.value: each for each in CompiledModelCompatibility}
-        return known.get(str(rating), CompiledModelCompatibility.UNKNOWN)
+        ratings = {member.value: member for member in CompiledModelCompatibility}
+        return ratings.get(str(rating), CompiledModelCompatibility.UNKNOWN)
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         return native_support(needed, ep_name=self.ep_name, ask=self._missing_operators)
 
     def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
-        arguments = {"ep_name": self.ep_name, "operators": [list(each) for each in operators]}
+        arguments = {
+            "ep_name": self.ep_name,
+            "operators": [list(operator) for operator in operators],
+        }
         answer = self._ask_operators(arguments, {"distributions": _distributions()})
         return read_operators(answer.require(self.ep_name))
 
@@ -245,13 +248,13 @@ class OnnxRuntimeEpFactory(EpFactory):
 
 @cache
 def installed_distributions() -> tuple[InstalledDistribution, ...]:
-    """Every installed distribution that provides the module.
+    """Return every installed distribution that provides the module.
 
     More than one is a mistake of the environment.
     """
-    found = find_distributions("onnxruntime", DISTRIBUTIONS)
-    if all(each.name == DISTRIBUTIONS[0] for each in found):
-        return found
+    distributions = find_distributions("onnxruntime", DISTRIBUTIONS)
+    if all(distribution.name == DISTRIBUTIONS[0] for distribution in distributions):
+        return distributions
     libraries = distributions_of_libraries()  # these bring another module
     return find_distributions(
         "onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries]
@@ -259,17 +262,18 @@ def installed_distributions() -> tuple[InstalledDistribution, ...]:
 
 
 def installed_version() -> str:
-    """The version of the (first) installed onnxruntime; "" where there is none."""
+    """Return the version of the (first) installed onnxruntime; "" if there is none."""
     distributions = installed_distributions()
     return distributions[0].version if distributions else ""
 
 
 def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) -> tuple[str, ...]:
-    """The execution providers of the installed onnxruntime in its order.
+    """Return the execution providers of the installed onnxruntime in its order.
 
-    Empty where none is installed.
+    Empty if none is installed.
 
-    Raises ExecutionProviderError where it crashed, hung or failed.
+    Raises:
+        ExecutionProviderError: onnxruntime crashed, hung or failed.
     """
     return _offers(ask, hardware, "onnxruntime").providers if installed_distributions() else ()
 
@@ -282,7 +286,7 @@ class _Offers(NamedTuple):
 
 
 def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offers:
-    """What onnxruntime answered, as far as it has the expected form."""
+    """Return onnxruntime's answer, as far as it has the expected form."""
     answer = ask(_fingerprint(hardware)).require(ep_name)
     answer = answer if isinstance(answer, dict) else {}
     providers, ep_devices = answer.get("providers"), answer.get("ep_devices")
@@ -297,7 +301,7 @@ def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offe
 
 
 def _fingerprint(hardware: Sequence[HardwareDevice]) -> dict[str, object]:
-    """Everything that onnxruntime's answers depend on."""
+    """Return everything that onnxruntime's answers depend on."""
     return {
         "distributions": _distributions(),
         "hardware": [hardware_device_to_json(device) for device in hardware],
@@ -306,11 +310,11 @@ def _fingerprint(hardware: Sequence[HardwareDevice]) -> dict[str, object]:
 
 
 def _distributions() -> list[list[str]]:
-    return [[found.name, found.version] for found in installed_distributions()]
+    return [[distribution.name, distribution.version] for distribution in installed_distributions()]
 
 
 def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -> ReportedDevice:
-    """The device of one EP device.
+    """Return the device of one EP device.
 
     Its ordinal counts the EP's devices of the same type and vendor before it.
     """

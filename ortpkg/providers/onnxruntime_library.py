@@ -1,4 +1,4 @@
-"""onnxruntime as a native library: a session per model, on one of its execution providers."""
+"""Native library onnxruntime: a session per model, on one of its execution providers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
 
 onnxruntime = load_onnxruntime()
 
-#: An option of ours, for onnxruntime's session: its CPU provider has no option for the number of
-#: its threads.
+#: Option of ours for onnxruntime's session, since its CPU provider has none for the number of
+#: threads.
 THREADS_OPTION = "intra_op_num_threads"
 #: Makes a session remember which of its providers took which nodes; older releases ignore it.
 _RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
@@ -52,7 +52,7 @@ _MODEL_OF_A_WEIGHT = bytes.fromhex(
 class OnnxRuntimeLibrary(NativeLibrary):
     """One of onnxruntime's own execution providers, which compiles and keeps nothing.
 
-    What it leaves is run by onnxruntime's own CPU provider.
+    Nodes that it leaves run on onnxruntime's own CPU provider.
     """
 
     backend = "onnxruntime"
@@ -72,7 +72,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
         return onnxruntime_weight_form(onnxruntime.__version__)
 
     def opened(self) -> None:
-        """Raises InvalidSessionOptionError if onnxruntime makes no session with these options."""
+        """Make a session; InvalidSessionOptionError if onnxruntime refuses the options."""
         if self._is_opened or not self.settings:
             return
         self._is_opened = True
@@ -83,7 +83,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
             )
         except Exception as error:
             if self.settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1":
-                return  # nothing can be tried so; the model itself will tell
+                return  # this model cannot be tried so; the session's own model will show it
             names = ", ".join(map(quoted, (*self.settings.values, *self.settings.entries)))
             raise InvalidSessionOptionError(
                 f"onnxruntime {onnxruntime.__version__} makes no session with the options {names}: "
@@ -137,7 +137,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
                 options.add_session_config_entry(key, text)
         if threads := self._options.get(
             THREADS_OPTION, ""
-        ):  # more exact than what is said of the whole session
+        ):  # overrides the option of the whole session
             options.intra_op_num_threads = _thread_count(threads)
         return options
 
@@ -163,8 +163,8 @@ def add_weights(options: Any, model: NativeModel) -> None:
 def with_usable_weights(model: NativeModel) -> NativeModel:
     """Return the model with weights that onnxruntime may compute on: aligned, if it copies none.
 
-    What is copied may lie as it is mapped: a second copy of a model's weights would be in memory
-    while the session is made.
+    Copied weights may be unaligned, as they are mapped: an aligned copy would be a second one in
+    memory while the session is made.
     """
     if not model.weights or copies_weights():
         return model
@@ -179,7 +179,7 @@ def _aligned(weight: NativeWeight) -> NativeWeight:
 
 @functools.cache
 def copies_weights() -> bool:
-    """Return True if onnxruntime copies weights that are handed over, as releases up to 1.32 do.
+    """Return True if onnxruntime copies weights that are passed to it, as releases up to 1.32 do.
 
     Then nothing has to keep the weights' memory, and it need not be aligned.
     """
@@ -205,18 +205,19 @@ def _words(weight: NativeWeight) -> npt.NDArray[Any]:
 
 
 def _member(name: str, value: int | bool | str) -> Any:
-    """The value of an option as onnxruntime has it.
+    """Return the value of an option in onnxruntime's form.
 
-    InvalidSessionOptionError for what this release does not have.
+    Raises:
+        InvalidSessionOptionError: this release does not have the value.
     """
     if name not in _ENUMERATIONS:
         return value
-    found = getattr(getattr(onnxruntime, _ENUMERATIONS[name], None), str(value), None)
-    if found is None:
+    member = getattr(getattr(onnxruntime, _ENUMERATIONS[name], None), str(value), None)
+    if member is None:
         raise InvalidSessionOptionError(
             f"onnxruntime {onnxruntime.__version__} has no {name} {value}", key=name
         )
-    return found
+    return member
 
 
 def _thread_count(text: str) -> int:
@@ -229,7 +230,7 @@ def _thread_count(text: str) -> int:
 
 
 class OnnxRuntimeModel:
-    """A session; onnxruntime allows concurrent calls of ``run``."""
+    """Model in a session; onnxruntime allows concurrent calls of ``run``."""
 
     def __init__(
         self,
@@ -243,17 +244,17 @@ class OnnxRuntimeModel:
         keeps: object = None,
         device_runs: DeviceRuns | None = None,
     ) -> None:
-        """Wraps an onnxruntime session.
+        """Wrap an onnxruntime session.
 
         Args:
-            session: onnxruntime's.
-            inputs, outputs: of the model, in order.
-            ep_name: whose it is.
-            name_there: what onnxruntime calls the provider: the program may have registered its
+            session: onnxruntime's session.
+            inputs, outputs: names of the model's inputs and outputs, in order.
+            ep_name: name of the execution provider.
+            name_there: onnxruntime's name of the provider: the program may have registered its
                 library under another name.
-            optimized: the model as it was optimized, until it is asked for.
+            optimized: the optimized model, until it is taken.
             keeps: memory that must live as long as the session.
-            device_runs: its runs with values on the device; None where all are arrays.
+            device_runs: its runs with values on the device; None if all are arrays.
         """
         self._device_runs = device_runs
         self._keeps = keeps
@@ -266,14 +267,14 @@ class OnnxRuntimeModel:
         self._optimized = optimized
 
     def take_optimized(self) -> bytes | None:
-        """The model as it was optimized, once; None where nobody kept it."""
+        """Return the optimized model, once; None if nobody kept it."""
         optimized, self._optimized = self._optimized, None
         return optimized
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         runs = self._device_runs
         targets = {} if runs is None else runs.targets(context)
-        if not (context.is_watched or self._takes_turns):  # as mostly; a short way to the library
+        if not (context.is_watched or self._takes_turns):  # most runs; a short way to the library
             return self._run(inputs, targets, None)
         with turn(self._ep_name, context):
             if not context.is_watched:
@@ -287,7 +288,7 @@ class OnnxRuntimeModel:
             )
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """One entry per provider that took nodes: a GPU's falls back to the CPU in silence."""
+        """Return one entry per provider that took nodes; a GPU's may leave nodes to the CPU's."""
         if self._ep_name == CPU_EP:
             return ()  # the only provider of the session
         if self._name_there not in self._session.get_providers():
@@ -309,16 +310,16 @@ class OnnxRuntimeModel:
         return [
             BackendPlacement(
                 ep_name=ep_name,
-                node_count=len(own),
-                node_names=frozenset(own),
+                node_count=len(node_names),
+                node_names=frozenset(node_names),
                 is_fallback=ep_name != self._ep_name,
                 reason=(
                     ""
-                    if own
+                    if node_names
                     else f"onnxruntime {onnxruntime.__version__} gave its nodes to other providers"
                 ),
             )
-            for ep_name, own in names.items()
+            for ep_name, node_names in names.items()
         ]
 
     @property

@@ -59,7 +59,7 @@ class _BlockInTurns(_Block):
 
 
 class OnnxRuntimeMemory(DeviceAllocator):
-    """The memory of one device of an execution provider.
+    """Memory of one device of an execution provider.
 
     Attributes:
         info: its ``OrtMemoryInfo``.
@@ -144,7 +144,7 @@ class OnnxRuntimeMemory(DeviceAllocator):
 
 
 class CudaMemory(OnnxRuntimeMemory):
-    """The memory of a GPU under onnxruntime's own CUDA provider, which lists no EP devices.
+    """Memory of a GPU under onnxruntime's own CUDA provider, which lists no EP devices.
 
     Values go there by the word "cuda" and the number of the GPU; onnxruntime copies them.
     """
@@ -318,12 +318,12 @@ def _slots_in(
         names: inputs or outputs, in order.
         values: pairs of an argument and its memory info.
     """
-    there = {
+    names_on_device = {
         argument.name
         for argument, info in values
         if (info.name, info.device_id) == (memory.info.name, memory.info.device_id)
     }
-    return frozenset(slot for slot, name in enumerate(names) if name in there)
+    return frozenset(slot for slot, name in enumerate(names) if name in names_on_device)
 
 
 def _host_value(array: Tensor) -> Any:

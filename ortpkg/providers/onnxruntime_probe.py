@@ -1,6 +1,6 @@
-"""Runs in a child process: what the installed onnxruntime offers.
+"""Asks the installed onnxruntime what it offers; runs in a child process.
 
-The only module of selection that imports it.
+The only module of selection that imports onnxruntime.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ortpkg.providers.operator_probe import one_node_model, pairs
 from ortpkg.providers.provider_trials import try_providers
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 
-#: Runs none of a model's own operators: its operators call web services.
+#: Providers that run none of a model's own operators: their operators call web services.
 _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
-#: More EP devices of one library are not believed: no machine has so many.
+#: Most EP devices of one library that are believed: no machine has more.
 _MOST_EP_DEVICES = 256
 
 
@@ -51,19 +51,19 @@ def list_offers() -> dict[str, Any]:
 def list_library_offers(
     ep_name: str, path: str, package: Sequence[str] | None = None, siblings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The same of one library, registered under the name of its execution provider.
+    """Return the same for one library, registered under the name of its execution provider.
 
-    Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out.
+    Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out. If the
+    library is refused, the result is ``{"version", "refused"}``, the latter with the reason.
 
     Args:
         ep_name: the execution provider.
-        path: of the library.
+        path: path of the library.
         package: module and folder of the package to import first; None for none.
         siblings: names of other execution providers in the library.
 
-    Where the library is refused, ``{"version", "refused"}``, the latter with the reason.
-
-    Raises ValueError where it offers more devices than any machine has.
+    Raises:
+        ValueError: it offers more devices than any machine has.
     """
     onnxruntime = load_onnxruntime()
     try:
@@ -115,7 +115,7 @@ def rate_for_absent_device(
 ) -> str | None:
     """Rate a compatibility string for one of the devices that :func:`list_absent_devices` lists.
 
-    None where this build has no function for it.
+    None if this build has no function for it.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -143,17 +143,22 @@ def _register(
 
 def rate_compatibility(
     ep_name: str,
-    places: list[int],
+    positions: list[int],
     info: str,
     path: str = "",
     package: Sequence[str] | None = None,
     siblings: Sequence[str] = (),
 ) -> str | None:
-    """onnxruntime's name for its rating of a compatibility string on EP devices of one EP.
+    """Return onnxruntime's name for its rating of a compatibility string on EP devices of one EP.
 
-    ``path`` is that of the execution provider's library, where it is not onnxruntime's own;
-    ``package`` and ``siblings`` are those of :func:`list_library_offers`. None where this build has
-    no function for it, or no longer has the devices.
+    None if this build has no function for it, or no longer has the devices.
+
+    Args:
+        ep_name: the execution provider.
+        positions: positions of the devices among those of the execution provider.
+        info: the compatibility string.
+        path: path of the execution provider's library, if it is not onnxruntime's own.
+        package, siblings: as for :func:`list_library_offers`.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -164,17 +169,19 @@ def rate_compatibility(
     if path:
         offered = list(_register(onnxruntime, ep_name, path, package, siblings))
     else:
-        offered = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name]
-    if not places or max(places) >= len(offered):
+        offered = [
+            ep_device for ep_device in onnxruntime.get_ep_devices() if ep_device.ep_name == ep_name
+        ]
+    if not positions or max(positions) >= len(offered):
         return None
-    return str(rate([offered[place] for place in places], info).name)
+    return str(rate([offered[position] for position in positions], info).name)
 
 
 def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Those that neither the EP nor onnxruntime's CPU provider has a kernel of.
+    """Return the operators that neither the EP nor onnxruntime's CPU provider has a kernel for.
 
-    EPs without kernels in this build compile what they take: there only what onnxruntime does not
-    define is missing.
+    An EP without kernels in this build compiles what it takes: for it only operators that
+    onnxruntime does not define are missing.
     """
     onnxruntime = load_onnxruntime()
     prepare_nvidia_libraries(onnxruntime)
@@ -182,7 +189,7 @@ def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[
 
     list_kernels = getattr(state, "get_all_opkernel_def", None)
     kernels = (
-        {(each.domain, each.op_name, each.provider) for each in list_kernels()}
+        {(kernel.domain, kernel.op_name, kernel.provider) for kernel in list_kernels()}
         if list_kernels
         else set()
     )
@@ -190,11 +197,11 @@ def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[
     has_kernels = ep_name in _WITHOUT_KERNELS or any(
         provider == ep_name for _, _, provider in kernels
     )
-    known = {(domain, name) for domain, name, provider in kernels if provider in counted}
+    available = {(domain, name) for domain, name, provider in kernels if provider in counted}
     return [
         operator
         for operator in pairs(operators)
-        if operator not in known and (has_kernels or not _is_defined(onnxruntime, *operator))
+        if operator not in available and (has_kernels or not _is_defined(onnxruntime, *operator))
     ]
 
 

@@ -1,4 +1,4 @@
-"""The container in which onnxruntime's OpenVINO provider keeps its blobs.
+"""Container in which onnxruntime's OpenVINO provider keeps its blobs.
 
 ::
 
@@ -9,13 +9,13 @@
                              "weights_metadata_map": {WEIGHT: {"location", "data_offset", "size"}}}
                blobs, each at a multiple of 64 KiB from the start
 
-Older releases of the provider keep the blob as it is. Source: onnxruntime's
+Older releases of the provider keep the blob alone. Source: onnxruntime's
 ``core/providers/openvino`` (the layout), and files that onnxruntime-ep-openvino 1.8.1 made. That
-provider asks for the major version of the index only and passes over keys that it does not know, so
-that ortpkg adds one of its own: what it knows of each blob, and its SHA-256.
+provider reads the major version of the index only and passes over unknown keys, so that ortpkg adds
+a key of its own: the descriptor of each blob, and its SHA-256.
 
 Everything in a container comes from a stranger, and is checked against its length before it is
-touched.
+read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _ANY_OFFSET = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Blob:
-    """One blob, and what ortpkg noted of it, if ortpkg wrote the container."""
+    """One blob, with ortpkg's notes on it, if ortpkg wrote the container."""
 
     offset: int
     nbytes: int
@@ -67,17 +67,18 @@ class _Blob:
 
 
 class OpenVinoContainer:
-    """The blobs of one container.
+    """Blobs of one container.
 
-    Raises EpContextError where it is damaged, of another version, or breaks a limit.
+    Raises:
+        EpContextError: the container is damaged, of another version, or breaks a limit.
     """
 
     def __init__(self, data: memoryview, where: str) -> None:
-        """Reads the container's index.
+        """Read the container's index.
 
         Args:
             data: the file or the payload.
-            where: what it is, for messages.
+            where: name of the file or payload, for messages.
         """
         self._data = data
         self._where = where
@@ -90,33 +91,33 @@ class OpenVinoContainer:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Partition names, in order."""
+        """Names of the partitions, in order."""
         return tuple(self._blobs)
 
     def entry(self, name: str) -> ContextEntry:
-        """The blob of that partition. EpContextError where there is none."""
+        """Return the blob of that partition; EpContextError if there is none."""
         blob = self._blobs.get(name)
         if blob is None:
-            known = ", ".join(map(quoted, list(self._blobs)[:5])) or "none"
+            listed = ", ".join(map(quoted, list(self._blobs)[:5])) or "none"
             raise EpContextError(
-                f"{self._where} has no blob of partition {quoted(name)}; it has {known}",
+                f"{self._where} has no blob of partition {quoted(name)}; it has {listed}",
                 ep_name=OPENVINO_EP,
                 source=OPENVINO_EP,
                 partition_name=name,
             )
         data = self._data[blob.offset : blob.offset + blob.nbytes]
-        found = foreign_entry(name, data)
-        if blob.sha256 and found.digests[BLOB_PART] != blob.sha256:
+        entry = foreign_entry(name, data)
+        if blob.sha256 and entry.digests[BLOB_PART] != blob.sha256:
             raise self._damaged(
                 f"the blob of partition {quoted(name)} is not what was written (SHA-256 differs)"
             )
         if blob.descriptor is None:
-            return found
+            return entry
         return ContextEntry(
             name=name,
             descriptor=blob.descriptor,
-            parts=found.parts,
-            digests=found.digests,
+            parts=entry.parts,
+            digests=entry.digests,
             arity=blob.arity,
         )
 
@@ -129,22 +130,22 @@ class OpenVinoContainer:
                 f"its blobs take weights from other files ({_WEIGHTS}), which only the provider"
                 " reads"
             )
-        places, own = index.get(_BLOBS), index.get(_OWN, {})
-        if not isinstance(places, dict) or len(places) > MOST_ENTRIES:
+        records, notes = index.get(_BLOBS), index.get(_OWN, {})
+        if not isinstance(records, dict) or len(records) > MOST_ENTRIES:
             raise ValueError(
                 f"{_BLOBS} of its index is no document of at most {MOST_ENTRIES} blobs"
             )
-        noted = own if isinstance(own, dict) else {}
+        noted = notes if isinstance(notes, dict) else {}
         return MappingProxyType(
-            {name: self._blob(name, place, noted.get(name)) for name, place in places.items()}
+            {name: self._blob(name, record, noted.get(name)) for name, record in records.items()}
         )
 
-    def _blob(self, name: str, place: Value, noted: Value) -> _Blob:
+    def _blob(self, name: str, record: Value, noted: Value) -> _Blob:
         if not name or len(name) > _MOST_NAME_CHARACTERS:
             raise ValueError(f"a blob has a name of {len(name)} characters")
         offset, nbytes = (
-            (place.get("data_offset"), place.get("size"))
-            if isinstance(place, dict)
+            (record.get("data_offset"), record.get("size"))
+            if isinstance(record, dict)
             else (None, None)
         )
         if (
@@ -171,7 +172,7 @@ class OpenVinoContainer:
 
 
 def _read_index(data: memoryview) -> Mapping[str, Value]:
-    """Return a container's index. ValueError or BsonError where it is damaged."""
+    """Return a container's index; ValueError or BsonError if it is damaged."""
     if data.nbytes < _HEADER.size:
         raise ValueError(f"it has {data.nbytes} bytes, fewer than its header")
     magic, version, header_nbytes, start, length = _HEADER.unpack(data[: _HEADER.size])
@@ -222,7 +223,7 @@ def _end_of_weight(name: str, record: Value) -> tuple[str, int]:
 
 
 class _BareBlob:
-    """A file or payload that is one blob."""
+    """File or payload that is one blob."""
 
     def __init__(self, data: memoryview, name: str) -> None:
         self._data = data
@@ -237,7 +238,7 @@ class _BareBlob:
 
 
 def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
-    """A blob that somebody else made, with what it says of itself.
+    """Return the context of a blob that somebody else made, with what the blob states.
 
     The rest of its descriptor is empty.
     """
@@ -256,7 +257,7 @@ def foreign_entry(name: str, blob: memoryview) -> ContextEntry:
 
 
 def container_chunks(entries: Sequence[ContextEntry]) -> Iterator[Part]:
-    """A container of these contexts' blobs, for onnxruntime's OpenVINO provider."""
+    """Yield the bytes of a container of contexts' blobs, for onnxruntime's OpenVINO provider."""
     blobs = {entry.name: memoryview(_whole_blob(entry)) for entry in entries}
     notes: dict[str, Value] = {
         entry.name: {
@@ -292,12 +293,12 @@ def _whole_blob(entry: ContextEntry) -> Part:
 
 
 def _index(blobs: Mapping[str, memoryview], notes: dict[str, Value], offset: int) -> bytes:
-    places: dict[str, Value] = {}
+    records: dict[str, Value] = {}
     for name, blob in blobs.items():
-        places[name] = {"data_offset": offset, "size": blob.nbytes}
+        records[name] = {"data_offset": offset, "size": blob.nbytes}
         offset += _aligned(blob.nbytes)
     return write_document(
-        {_BLOBS: places, _OWN: notes, "producer": _PRODUCER, "version": _INDEX_VERSION}
+        {_BLOBS: records, _OWN: notes, "producer": _PRODUCER, "version": _INDEX_VERSION}
     )
 
 
@@ -306,7 +307,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def _with_notes(blob: _Blob, name: str, noted: Mapping[str, Value]) -> _Blob:
-    """``blob`` with what ortpkg noted of it. ValueError where that is not what ortpkg writes."""
+    """Return ``blob`` with ortpkg's notes; ValueError if they are not what ortpkg writes."""
     sha256, text = noted.get("sha256"), noted.get("descriptor")
     if not isinstance(sha256, str) or not isinstance(text, str):
         raise ValueError(  # noqa: TRY004
@@ -315,7 +316,7 @@ def _with_notes(blob: _Blob, name: str, noted: Mapping[str, Value]) -> _Blob:
     inputs, outputs = noted.get("inputs"), noted.get("outputs")
     arity = (inputs, outputs) if type(inputs) is int and type(outputs) is int else None
     try:
-        # A container has whole blobs only, whatever a stranger noted.
+        # A container has whole blobs only, whatever its notes say.
         descriptor = replace(descriptor_from_json(json.loads(text)), weights_source="")
     except RecursionError as error:
         raise ValueError(f"the descriptor of blob {quoted(name)} is no JSON") from error
@@ -333,7 +334,7 @@ def _read_bare(data: memoryview, where: str, name: str) -> ContextSource:
 
 
 def _sdk_version(version: str) -> str:
-    """Major and minor number, as the provider writes them."""
+    """Return the major and minor number of a version, as the provider writes them."""
     return ".".join(release_of(version).split(".")[:_RELEASE_PARTS])
 
 

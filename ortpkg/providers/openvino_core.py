@@ -1,7 +1,7 @@
-"""OpenVINO's core, made so that its CPU plug-in leaves the thread's signal stack alone.
+"""Makes OpenVINO's core so that its CPU plug-in leaves the thread's signal stack alone.
 
-The plug-in gives the thread that loads it an alternate signal stack, and frees that when the core
-goes. Where two cores live at once, as two sessions do, or where a core goes on another thread, the
+The plug-in gives the thread that loads it an alternate signal stack, and frees that stack when the
+core goes. If two cores live at once, as with two sessions, or a core goes on another thread, the
 thread keeps a stack that was freed: the next signal ends the process. (Seen in OpenVINO 2026.4;
 plain OpenVINO does the same with two ``Core`` objects.)
 """

@@ -1,4 +1,4 @@
-"""The name by which OpenVINO knows the device of a session; without loading OpenVINO."""
+"""Name by which OpenVINO knows the device of a session; OpenVINO is not loaded."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from ortpkg.devices.hardware import EpDevice
 
 
 def openvino_device(ep_devices: Sequence[EpDevice], options: Mapping[str, str]) -> str:
-    """The option's device; for a mere type ("GPU") the EP device's exacter name ("GPU.1").
+    """Return the option's device; for a mere type ("GPU") the EP device's exacter name ("GPU.1").
 
     Several EP devices are one virtual device, whose first takes what it can.
     """
     names = list(
-        dict.fromkeys(filter(None, (each.ep_options.get("device_type", "") for each in ep_devices)))
+        dict.fromkeys(
+            filter(None, (ep_device.ep_options.get("device_type", "") for ep_device in ep_devices))
+        )
     )
     offered = f"HETERO:{','.join(names)}" if len(names) > 1 else "".join(names)
-    asked = options.get("device_type", "")
-    if not asked or offered.partition(".")[0] == asked:
+    requested = options.get("device_type", "")
+    if not requested or offered.partition(".")[0] == requested:
         return offered or "CPU"
-    return asked
+    return requested

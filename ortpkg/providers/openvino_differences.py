@@ -49,7 +49,7 @@ class _Call(NodeCall):
 
     Attributes:
         integers: small integers and indices of the graph.
-        is_inside: whether the graph lies inside a node that would be claimed as a whole.
+        is_inside: True if the graph lies inside a node that would be claimed as a whole.
     """
 
     integers: SmallIntegers
@@ -307,7 +307,7 @@ def _rounds_scales(call: _Call) -> bool:
 
 
 def _resized_axes(call: _Call) -> list[tuple[object, object]] | None:
-    """Return the size of each axis before and after; None where their number is unknown."""
+    """Return the size of each axis before and after; None if their number is unknown."""
     before, declared = call.shape(0), call.graph.type_of(call.node.outputs[0])
     after = declared.shape if isinstance(declared, TensorType) else None
     axes, sizes = call.node.attribute("axes"), call.numbers(_RESIZE_SIZES)
@@ -353,7 +353,7 @@ def _attends_causally_to_past(call: _Call) -> bool:
     )
 
 
-#: What may stand between a reduction and a constant that it is joined with.
+#: Operators that may stand between a reduction and a constant that OpenVINO joins with it.
 _JOINED_WITH_REDUCTIONS = frozenset(
     {
         "Abs", "Add", "BatchNormalization", "Cast", "Ceil", "Clip", "DequantizeLinear", "Div",
@@ -367,13 +367,13 @@ _MOVES_SIZES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def _reduced_axes(call: _Call) -> Iterable[int]:
-    """The axes of a reduction of three, as far as they are known."""
+    """Return the axes of a reduction of three, as far as they are known."""
     axes = call.node.attribute("axes") or call.numbers(1) or ()
     return {int(axis) % _RANK_OF_WRONG_REDUCTIONS for axis in axes}
 
 
 def _meets_a_constant(call: _Call) -> bool:
-    """Whether elementwise nodes alone stand between a reduction and a constant with an axis."""
+    """Return True if only elementwise nodes lie between a reduction and a constant with an axis."""
     shape = call.shape(0)
     if shape is not None and len(shape) != _RANK_OF_WRONG_REDUCTIONS:
         return False

@@ -13,7 +13,8 @@ from ortpkg.providers.openvino_library import OpenVinoLibrary
 class OpenVINOExecutionProvider(NativeExecutionProvider):
     """One OpenVINO device (or virtual device such as "AUTO:GPU,CPU") in one session.
 
-    Raises InvalidSessionOptionError for an option that it does not know.
+    Raises:
+        InvalidSessionOptionError: an option is unknown.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The factory of OpenVINOExecutionProvider, on the ``openvino`` package's CPU, GPU and NPU.
+"""Factory of OpenVINOExecutionProvider, on the ``openvino`` package's CPU, GPU and NPU.
 
-Whether the package is installed is read from its metadata; what its plug-ins find is asked in a
-child process and remembered (``ortpkg.isolation``). Source of device names and properties:
+The package's metadata tells whether it is installed; a child process asks its plug-ins for devices,
+and the answer is remembered (``ortpkg.isolation``). Source of device names and properties:
 OpenVINO's "Query Device Properties" guide.
 """
 
@@ -65,12 +65,12 @@ def _ask_requirements_in_child(device: str, fingerprint: Mapping[str, object]) -
 
 
 class OpenVinoEpFactory(EpFactory):
-    """OpenVINOExecutionProvider on the ``openvino`` package.
+    """Factory of OpenVINOExecutionProvider on the ``openvino`` package.
 
     Args:
-        ask: how to ask OpenVINO for its devices; tests hand in what a machine would answer.
-        ask_operators: how to ask it which operators it lacks.
-        ask_requirements: how to ask it what its compiled models need.
+        ask: asks OpenVINO for its devices; tests pass the answer of some machine.
+        ask_operators: asks it which operators it lacks.
+        ask_requirements: asks it what its compiled models need.
     """
 
     ep_name = OPENVINO_EP
@@ -99,34 +99,36 @@ class OpenVinoEpFactory(EpFactory):
         return self._distribution is not None
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """One EP device per device of OpenVINO; ``ep_options`` names it ("GPU.1").
+        """Return one EP device per device of OpenVINO; ``ep_options`` names it ("GPU.1").
 
-        Raises ExecutionProviderError where OpenVINO crashed, hung or failed.
+        Raises:
+            ExecutionProviderError: OpenVINO crashed, hung or failed.
         """
-        found = self._ask(self._fingerprint(hardware)).require(self.ep_name)
-        seen: dict[DeviceType, int] = {}
+        entries = self._ask(self._fingerprint(hardware)).require(self.ep_name)
+        counts: dict[DeviceType, int] = {}
         ep_devices = []
-        for entry in found if isinstance(found, list) else []:
+        for entry in entries if isinstance(entries, list) else []:
             device_type = (
                 _TYPES.get(str(entry.get("id", "")).partition(".")[0])
                 if isinstance(entry, dict)
                 else None
             )
             if device_type is not None:
-                ordinal = seen.get(device_type, 0)
-                seen[device_type] = ordinal + 1
+                ordinal = counts.get(device_type, 0)
+                counts[device_type] = ordinal + 1
                 ep_devices.append(self._ep_device(entry, device_type, ordinal, hardware))
         return ep_devices
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Rates ``ortpkg.providers.compatibility_info``: only its own release loads a blob.
+        """Rate ``ortpkg.providers.compatibility_info``: only its own release loads a blob.
 
-        Strings of onnxruntime's OpenVINO EP are rated as that rates them, by what compiled models
-        need here; OpenVINO is asked in a child process, and its answer is remembered.
+        Strings of onnxruntime's OpenVINO EP are rated as by that EP, from what compiled models need
+        here; OpenVINO is asked in a child process, and its answer is remembered.
 
-        Raises ExecutionProviderError where OpenVINO crashed, hung or failed over that.
+        Raises:
+            ExecutionProviderError: OpenVINO crashed, hung or failed over that.
         """
         if requirements_of_info(info) is None:
             return rate_compatibility(
@@ -140,13 +142,15 @@ class OpenVinoEpFactory(EpFactory):
         return next(rating for rating in _WORST_FIRST if rating in ratings)
 
     def _requirements(self, device_type: DeviceType) -> str | None:
-        """What a model needs that is compiled here for such a device.
+        """Return what a model needs that is compiled here for a type of device.
 
-        None where OpenVINO does not say.
+        None if OpenVINO does not say.
         """
         fingerprint = {"openvino": self.version, "architecture": host_architecture()}
-        found = self._ask_requirements(_DEVICES[device_type], fingerprint).require(self.ep_name)
-        return str(found) or None
+        requirements = self._ask_requirements(_DEVICES[device_type], fingerprint).require(
+            self.ep_name
+        )
+        return str(requirements) or None
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         return native_support(
@@ -154,7 +158,7 @@ class OpenVinoEpFactory(EpFactory):
         )
 
     def _missing_operators(self, operators: Sequence[Operator]) -> Iterable[Operator]:
-        arguments = {"operators": [list(each) for each in operators]}
+        arguments = {"operators": [list(operator) for operator in operators]}
         return read_operators(
             self._ask_operators(arguments, {"openvino": self.version}).require(self.ep_name)
         )
@@ -203,10 +207,10 @@ class OpenVinoEpFactory(EpFactory):
 
     def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         with asking_anew():
-            found = self._ask(self._fingerprint(hardware)).require(self.ep_name)
+            entries = self._ask(self._fingerprint(hardware)).require(self.ep_name)
         names = (
-            {str(each.get("id", "")) for each in found if isinstance(each, dict)}
-            if isinstance(found, list)
+            {str(entry.get("id", "")) for entry in entries if isinstance(entry, dict)}
+            if isinstance(entries, list)
             else ()
         )
         return ep_device.ep_options.get("device_type", "") in names

@@ -1,11 +1,11 @@
-"""Several models as one OpenVINO model, so that they share weights as kernels lay them out.
+"""Merges several models into one OpenVINO model, so that they share weights in kernels' layouts.
 
-What OpenVINO 2026 does: a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into
+In OpenVINO 2026, a blob of ``CACHE_MODE=OPTIMIZE_SIZE`` has no weights but offsets into
 ``WEIGHTS_PATH``, any file, which is mapped. But the CPU plug-in then copies most weights into
 layouts of its kernels, once per compiled model, so that weightless models alone still take one set
 of weights each. Within one compiled model that copy is made once per weight. So each model of the
-group becomes the branch of an ``If`` that a selector takes: a run computes one branch, the others
-pass empty tensors. Weights lie in one file, which OpenVINO's serialization stores each once.
+group becomes the branch of an ``If`` with a selector: a run computes one branch, the others pass
+empty tensors. Weights lie in one file, in which OpenVINO's serialization stores each once.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from ortpkg.providers.quiet_openvino import operations as ops
 _MEMBER = "member"
 _MOST_MEMBER_NBYTES = 1 << 20
 _WEIGHTLESS = {"CACHE_MODE": "OPTIMIZE_SIZE"}
-#: Below this share of what the models have alone, it is worth to compile them together.
+#: Largest share of the models' separate weights at which compiling them together is worth it.
 _MOST_OF_UNSHARED = 0.9
-#: A blob that has this share of the weights, and more than this, is not weightless.
+#: A blob with more than this share of the weights is not weightless; small groups are not checked.
 _MOST_IN_BLOB, _LEAST_WEIGHTS_NBYTES = 0.5, 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Where a model's inputs and outputs are among those of what was compiled.
+    """Positions of a model's inputs and outputs among those of the compiled model.
 
     Attributes:
         inputs, outputs: positions, in the order of the ONNX model.
@@ -64,7 +64,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Member:
-    """One model of a written group: where its ports are, and its weights in their file."""
+    """One model of a written group: positions of its ports, and its weights' offset."""
 
     selector: int
     selector_count: int
@@ -77,7 +77,7 @@ class _Member:
 
 
 class PooledRequest:
-    """An infer request, and its own input tensors, whose places callers' arrays took."""
+    """Infer request, with its own input tensors for the slots that callers' arrays took."""
 
     def __init__(self, infer_request: Any) -> None:
         self.infer_request = infer_request
@@ -85,7 +85,7 @@ class PooledRequest:
 
 
 class RequestPool:
-    """Infer requests of one compiled model, of which each serves one call at a time.
+    """Infer requests of one compiled model, each of which serves one call at a time.
 
     Members of a group share them, since each has memory for all of them.
     """
@@ -96,35 +96,35 @@ class RequestPool:
         self._lock = threading.Lock()
 
     def take(self, ports: Ports) -> PooledRequest:
-        """A request that computes what belongs to these ports."""
+        """Return a request that computes the model with these ports."""
         with self._lock:
-            taken = self._idle.pop() if self._idle else None
-        if taken is None:
-            taken = PooledRequest(self._compiled.create_infer_request())
+            request = self._idle.pop() if self._idle else None
+        if request is None:
+            request = PooledRequest(self._compiled.create_infer_request())
         for slot, tensor in ports.constants.items():
-            taken.infer_request.set_input_tensor(slot, tensor)
+            request.infer_request.set_input_tensor(slot, tensor)
         if ports.constants:
             for slot in ports.inputs:
-                taken.own_inputs.setdefault(slot, taken.infer_request.get_input_tensor(slot))
-        return taken
+                request.own_inputs.setdefault(slot, request.infer_request.get_input_tensor(slot))
+        return request
 
-    def give_back(self, taken: PooledRequest, ports: Ports) -> None:
-        """Takes a request whose call has ended well."""
+    def give_back(self, request: PooledRequest, ports: Ports) -> None:
+        """Take back a request whose call has ended well."""
         if ports.constants:
             for slot in (
                 ports.inputs
-            ):  # the next call may be another member's, and read what this caller then freed
-                taken.infer_request.set_input_tensor(slot, taken.own_inputs[slot])
+            ):  # another member's call may come next, and read memory that this caller then freed
+                request.infer_request.set_input_tensor(slot, request.own_inputs[slot])
         with self._lock:
-            self._idle.append(taken)
+            self._idle.append(request)
 
 
 class CompiledGroup:
-    """The compiled models of a group, in this process once however many sessions have one of them.
+    """Compiled models of a group, once in this process for all sessions on one of them.
 
     Attributes:
         compiled: OpenVINO's model.
-        requests: of all members.
+        requests: infer requests of all members.
     """
 
     def __init__(self, compiled: Any, keeps: object) -> None:
@@ -144,10 +144,12 @@ def export_group(
     device: str,
     properties: Mapping[str, str],
 ) -> GroupParts:
-    """Compiles the models together.
+    """Compile the models together; return their parts.
 
-    Raises ValueError where they have next to no weights in common, or where this OpenVINO keeps
-    weights in its blobs all the same, and whatever OpenVINO raises.
+    Raises:
+        ValueError: they have next to no weights in common, or this OpenVINO keeps weights in its
+            blobs all the same.
+        Exception: anything that OpenVINO raises.
     """
     read = [_read(core, model) for model in models]
     merged, members = _merge(read, models, weights_offset)
@@ -163,7 +165,7 @@ def export_group(
         with bin_path.open("rb") as file:
             _read_into(file, placed[weights_offset:])
     del merged, read
-    # Of the serialized model OpenVINO knows where in a file each weight lies.
+    # For the serialized model OpenVINO knows each weight's offset in a file.
     source = core.read_model(text, openvino.Tensor(placed, shared_memory=True))
     blob = (
         core.compile_model(source, device, {**properties, **_WEIGHTLESS}).export_model().getbuffer()
@@ -185,18 +187,20 @@ def import_member(
     device: str,
     properties: Mapping[str, str],
 ) -> tuple[CompiledGroup, Ports]:
-    """One model of a group; the group is loaded where no session of this process has it.
+    """Return one model of a group; load the group unless a session of this process has it.
 
-    Raises ValueError where the parts are not what was written, and whatever OpenVINO raises.
+    Raises:
+        ValueError: the parts are not those that were written.
+        Exception: anything that OpenVINO raises.
     """
     member = _member_from(required_part(parts, _MEMBER))
     compiled_part, weights = required_part(parts, COMPILED), required_part(parts, WEIGHTS)
-    place: object = (
+    location: object = (
         (_address(weights), _address(compiled_part))
         if file is None
         else (file.stamp, file.offsets.get(WEIGHTS), file.offsets.get(COMPILED))
     )
-    key = (place, member.weights_offset, device, tuple(sorted(properties.items())))
+    key = (location, member.weights_offset, device, tuple(sorted(properties.items())))
     with _GROUPS_LOCK:
         group = _GROUPS.get(key)
         if group is None:
@@ -217,9 +221,10 @@ def import_member(
 
 
 def group_place(parts: Mapping[str, Part]) -> Mapping[str, int]:
-    """Where the member says that the group's weights are to lie.
+    """Return the offset of the group's weights that a member states.
 
-    ValueError where it is not described.
+    Raises:
+        ValueError: the member is not described.
     """
     return {"weights_offset": _member_from(required_part(parts, _MEMBER)).weights_offset}
 
@@ -230,8 +235,7 @@ def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, s
 
 def _read(core: Any, model: NativeModel) -> Any:
     read = read_onnx(core, model)
-    # What compiling would fold is folded here, so that the outcome too is a weight that models can
-    # share.
+    # Constants that compiling would fold are folded here, so that models can share the result, too.
     with contextlib.suppress(ImportError):  # it is not in OpenVINO's documented interface
         from openvino._offline_transformations import apply_moc_transformations
 
@@ -270,7 +274,7 @@ def _merge(
 
 
 def _as_branch(inner: Any, selector: Any) -> tuple[list[Any], list[Any]]:
-    """Parameters around the model, and its outputs, or empty ones where the selector is false."""
+    """Return parameters around a model, and its outputs, empty ones if the selector is false."""
     branch = ops.if_op(selector)
     nothing = [ops.result(ops.constant(_empty(result))) for result in inner.get_results()]
     branch.set_then_body(inner)
@@ -297,7 +301,7 @@ def _constant_nbytes(model: Any) -> int:
 
 
 def _with_offset(text: bytes, weights_offset: int) -> bytes:
-    """The serialized model, its weights that much further on in their file."""
+    """Return the serialized model with its weights that much further on in their file."""
     root = ET.fromstring(text)  # noqa: S314 - OpenVINO just wrote it
     for layer in root.iter("layer"):
         data = layer.find("data")
@@ -313,7 +317,7 @@ def _read_into(file: BufferedReader, array: np.ndarray[Any, Any]) -> None:
 
 @contextlib.contextmanager
 def _placed_weights(weights: Part, weights_offset: int) -> Iterator[Path]:
-    """A file that has the weights at that offset, until OpenVINO has mapped it."""
+    """Yield the path of a file with the weights at that offset, until OpenVINO has mapped it."""
     with tempfile.TemporaryDirectory(prefix="ortpkg-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, "weights.bin")
         with path.open("wb") as file:
@@ -331,7 +335,7 @@ def _member_from(part: Part) -> _Member:
         ports = [document[name] for name in ("inputs", "outputs")]
     except (KeyError, TypeError) as error:
         raise ValueError(f"the member of the group is not described: {error}") from error
-    if not all(isinstance(each, list) for each in ports) or not all(
+    if not all(isinstance(slots, list) for slots in ports) or not all(
         type(number) is int and 0 <= number < 1 << 48 for number in (*numbers, *ports[0], *ports[1])
     ):
         raise ValueError("the member of the group is not described by numbers from 0")

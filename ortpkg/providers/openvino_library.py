@@ -1,6 +1,6 @@
-"""OpenVINO as a native library: compiles with its CPU, GPU or NPU plug-in, and keeps blobs.
+"""Native library OpenVINO: compiles with its CPU, GPU or NPU plug-in, and keeps blobs.
 
-Precision: OpenVINO's CPU plug-in computes in bfloat16 by default where the CPU has it (errors of
+Precision: OpenVINO's CPU plug-in computes in bfloat16 by default if the CPU has it (errors of
 1e-2); here it computes in float32 unless the option ``precision`` says otherwise. Option names are
 those of ONNX Runtime's OpenVINO execution provider.
 """
@@ -69,7 +69,7 @@ _CPU = "CPU"
 #: Operations that compute nothing.
 _NO_OPERATIONS = frozenset({"Constant", "Parameter", "Result"})
 _OWN_OPTIONS = ("device_type", LOAD_CONFIG, "precision")
-#: Options that change what is compiled; the others change how it is run, or where caches lie.
+#: Options that change the compiled model; others change how it runs, or where caches lie.
 _COMPILED_OPTIONS = ("num_streams",)
 _VIRTUAL_DEVICES = frozenset({"", "AUTO", "HETERO", "MULTI", "BATCH"})
 _BLOB = "blob"
@@ -79,7 +79,8 @@ _WEIGHTS_PATH = "WEIGHTS_PATH"
 class OpenVinoLibrary(GroupLibrary):
     """One OpenVINO device (or virtual device such as "AUTO:GPU,CPU").
 
-    Raises InvalidSessionOptionError for an option that it does not know.
+    Raises:
+        InvalidSessionOptionError: an option is unknown.
     """
 
     backend = "openvino"
@@ -102,7 +103,7 @@ class OpenVinoLibrary(GroupLibrary):
         return core
 
     def use_settings(self, settings: SessionSettings) -> None:
-        """Gives the session's threads to the CPU device, unless a provider option says more."""
+        """Give the session's threads to the CPU device, unless a provider option has a number."""
         super().use_settings(settings)
         threads = settings.values.get("intra_op_num_threads")
         if threads and self._device == _CPU:
@@ -170,7 +171,7 @@ class OpenVinoLibrary(GroupLibrary):
         options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}
         options["precision"] = self._options.get("precision", _DEFAULT_PRECISION)
         config = self._loaded_config()
-        if not config.items() <= _DEFAULTS.items():  # these are asked for anyway
+        if not config.items() <= _DEFAULTS.items():  # the defaults are set anyway
             options[LOAD_CONFIG] = json.dumps(config, sort_keys=True)
         return ContextDescriptor(
             ep=OPENVINO_EP,
@@ -182,22 +183,22 @@ class OpenVinoLibrary(GroupLibrary):
         )
 
     def _device_text(self) -> str:
-        """The device, with its full name unless a CPU: no GPU's blobs are for another."""
+        """Return the device, with its full name unless a CPU: no GPU's blobs are for another."""
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return self._device
         return f"{self._device} ({self._first_property('FULL_DEVICE_NAME')})"
 
     def _architecture(self) -> str:
-        """The CPU's microarchitecture, since its blobs depend on instruction sets.
+        """Return the CPU's microarchitecture, since its blobs depend on instruction sets.
 
-        For another device, what the plug-in calls it.
+        For another device, the plug-in's word for it.
         """
         if self._device == _CPU or self._kind in _VIRTUAL_DEVICES:
             return host_architecture()
         return self._first_property("DEVICE_ARCHITECTURE")
 
     def _loaded_config(self) -> dict[str, str]:
-        """What ``load_config`` says of this device; other devices have no part in the session."""
+        """Return what ``load_config`` has for this device; others are not part of the session."""
         text = self._options.get(LOAD_CONFIG, "")
         return dict(read_load_config(text).get(self._kind, {})) if text else {}
 
@@ -206,7 +207,7 @@ class OpenVinoLibrary(GroupLibrary):
         return self._device.partition(":")[0].partition(".")[0]
 
     def _first_property(self, *names: str) -> str:
-        """The first of these properties that the device has; "" where it has none."""
+        """Return the first of these properties that the device has; "" if it has none."""
         for name in names:
             with contextlib.suppress(
                 Exception
@@ -216,7 +217,7 @@ class OpenVinoLibrary(GroupLibrary):
 
 
 class _OpenVinoModel:
-    """A compiled model, or one member of a compiled group, with the infer requests of that."""
+    """Compiled model, or one member of a compiled group, with its infer requests."""
 
     def __init__(
         self,
@@ -227,14 +228,14 @@ class _OpenVinoModel:
         *,
         keeps: object = None,
     ) -> None:
-        """Wraps OpenVINO's model.
+        """Wrap OpenVINO's model.
 
         Args:
             compiled: OpenVINO's model.
-            ports: where inputs and outputs of the ONNX model are among its.
-            device: that was asked for.
-            counts: nodes by device, where the virtual ``device`` splits the model among several.
-            keeps: what must live as long as the model.
+            ports: positions of the ONNX model's inputs and outputs among those of ``compiled``.
+            device: device that was asked for.
+            counts: nodes by device, if the virtual ``device`` splits the model among several.
+            keeps: object that must live as long as the model.
         """
         self._compiled = compiled
         self._device = device
@@ -246,8 +247,8 @@ class _OpenVinoModel:
         )
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        taken = self._requests.take(self._ports)
-        request = taken.infer_request
+        pooled = self._requests.take(self._ports)
+        request = pooled.infer_request
         feeds = dict(zip(self._ports.inputs, map(_lendable, inputs), strict=True))
         if context.is_watched:
             results = run_watched(
@@ -256,17 +257,17 @@ class _OpenVinoModel:
         else:
             # nobody writes to them before it returns
             results = request.infer(feeds, share_inputs=True)
-        self._requests.give_back(taken, self._ports)
+        self._requests.give_back(pooled, self._ports)
         # Copies already (share_outputs is off): the request's own buffers are overwritten by its
         # next call.
         return [results[output] for output in self._ports.outputs]
 
     def export(self) -> memoryview:
-        """The blob that ``import_model`` takes."""
+        """Return the blob that ``import_model`` takes."""
         return memoryview(self._compiled.export_model().getbuffer())
 
     def get_placement(self) -> Sequence[BackendPlacement]:
-        """Where AUTO has moved it by now, or HETERO has split it."""
+        """Return the devices to which AUTO has moved the model by now, or HETERO has split it."""
         if len(self._counts) > 1:
             return [self._placement(device, count) for device, count in self._counts.items()]
         # "(CPU)": AUTO runs on the CPU until another device is ready.
@@ -297,26 +298,26 @@ def _lendable(value: Any) -> Any:
 
 
 def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:
-    """How many of OpenVINO's operations each device of "HETERO:..." takes.
+    """Return how many of OpenVINO's operations each device of "HETERO:..." takes.
 
     Source: its "Heterogeneous Execution".
     """
     devices = core.query_model(model, device)
     names = [
-        each.get_friendly_name()
-        for each in model.get_ops()
-        if each.get_type_name() not in _NO_OPERATIONS
+        operation.get_friendly_name()
+        for operation in model.get_ops()
+        if operation.get_type_name() not in _NO_OPERATIONS
     ]
     return dict(Counter(devices[name] for name in names if name in devices))
 
 
 def _wanted_devices(device: str) -> frozenset[str]:
-    """The kinds of device that were asked for, but for a CPU behind others.
+    """Return the kinds of device that were asked for, without a CPU behind others.
 
-    Empty where the choice is OpenVINO's.
+    Empty if the choice is OpenVINO's.
     """
     kinds = [
-        each.partition(".")[0].partition("(")[0] for each in device.partition(":")[2].split(",")
+        name.partition(".")[0].partition("(")[0] for name in device.partition(":")[2].split(",")
     ]
     named = kinds if ":" in device else [device.partition(".")[0]]
     accelerators = frozenset(kind for kind in named if kind != _CPU)
@@ -338,14 +339,14 @@ def _properties_of(options: Mapping[str, str]) -> dict[str, str]:
             properties[_PROPERTIES[key]] = value
         elif key == "precision":
             if value not in _PRECISIONS:
-                known = ", ".join(_PRECISIONS)
+                listed = ", ".join(_PRECISIONS)
                 raise InvalidSessionOptionError(
-                    f"precision is {quoted(value)}; known are: {known}", key=key
+                    f"precision is {quoted(value)}; known are: {listed}", key=key
                 )
             properties.update(_PRECISIONS[value])
         elif key not in _OWN_OPTIONS:
-            known = ", ".join(sorted((*_OWN_OPTIONS, *_PROPERTIES)))
+            listed = ", ".join(sorted((*_OWN_OPTIONS, *_PROPERTIES)))
             raise InvalidSessionOptionError(
-                f"{OPENVINO_EP} has no option {quoted(key)}; known are: {known}", key=key
+                f"{OPENVINO_EP} has no option {quoted(key)}; known are: {listed}", key=key
             )
     return properties

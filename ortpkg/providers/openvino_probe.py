@@ -1,4 +1,4 @@
-"""Runs in a child process: what OpenVINO finds on this machine."""
+"""Asks OpenVINO for what it finds on this machine; runs in a child process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def list_devices() -> list[dict[str, Any]]:
-    """OpenVINO's available devices in its order, as JSON objects.
+    """Return OpenVINO's available devices in its order, as JSON objects.
 
     A property that a plug-in lacks is left out.
     """
     from ortpkg.providers.quiet_openvino import (
-        openvino,  # where it cannot be loaded, this call is to fail
+        openvino,  # this call is to fail if it cannot be loaded
     )
 
     core = openvino.Core()
@@ -20,7 +20,7 @@ def list_devices() -> list[dict[str, Any]]:
 
 
 def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Those for which OpenVINO has no conversion rule.
+    """Return the operators for which OpenVINO has no conversion rule.
 
     It may crash over an operator that it has.
     """
@@ -29,18 +29,18 @@ def missing_operators(operators: Sequence[Sequence[str]]) -> list[tuple[str, str
     from ortpkg.providers.quiet_openvino import openvino  # as above
 
     core = openvino.Core()
-    found = []
+    missing = []
     for operator in pairs(operators):
         try:
             core.read_model(one_node_model(*operator))
         except Exception as error:  # noqa: BLE001 - what it raises for a wrong model is not documented
             if operator in LIBRARY_TRAITS["openvino"].unknown_operators(str(error)):
-                found.append(operator)
-    return found
+                missing.append(operator)
+    return missing
 
 
 def runtime_requirements(device: str) -> str:
-    """What a model needs that this OpenVINO compiles for a device, in its words.
+    """Return what a model compiled here for a device needs, in OpenVINO's words.
 
     "" for releases before 2026.
     """
@@ -56,7 +56,7 @@ def runtime_requirements(device: str) -> str:
 
 
 def _properties(core: Any, device: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
     readers: dict[str, Callable[[Any], Any]] = {
         "FULL_DEVICE_NAME": str,
         "DEVICE_ARCHITECTURE": str,
@@ -69,7 +69,7 @@ def _properties(core: Any, device: str) -> dict[str, Any]:
     }
     for name, read in readers.items():
         try:
-            found[name] = read(core.get_property(device, name))
+            properties[name] = read(core.get_property(device, name))
         except Exception:  # noqa: BLE001, S112 - plug-ins differ in what they know and in what they raise
             continue
-    return found
+    return properties

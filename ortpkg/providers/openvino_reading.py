@@ -1,8 +1,8 @@
-"""ONNX models as OpenVINO's own, their comparisons turned to ones that it computes rightly.
+"""Reads ONNX models into OpenVINO's own, with comparisons turned to ones that it gets right.
 
-The CPU plug-in of OpenVINO 2026.4.1 says true of Greater and GreaterOrEqual where an input is NaN,
-but false of Less and LessOrEqual, as ONNX does. ``a > b`` is ``b < a`` for all numbers, so that it
-is given the latter, and no model loses a comparison to a slower provider.
+The CPU plug-in of OpenVINO 2026.4.1 returns true for Greater and GreaterOrEqual if an input is NaN,
+but false for Less and LessOrEqual, as ONNX does. ``a > b`` is ``b < a`` for all numbers, so that it
+gets the latter, and no model loses a comparison to a slower provider.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADDRESS_LOCATION = "*/_ORT_MEM_ADDR_/*"
 
 
 class _TurnComparisons(passes.MatcherPass):  # type: ignore[misc]
-    """Exchanges the inputs of comparisons, in branches and bodies too."""
+    """Pass that exchanges the inputs of comparisons, in branches and bodies too."""
 
     def __init__(self) -> None:
         super().__init__()

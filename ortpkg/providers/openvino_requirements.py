@@ -1,4 +1,4 @@
-"""What a compiled OpenVINO blob needs, and the compatibility string that its EP makes of it.
+"""Needs of a compiled OpenVINO blob, and the compatibility string that its EP makes of them.
 
 ``meta=1.0;ov=2026.4.1;isa=Intel AVX2`` is the property RUNTIME_REQUIREMENTS of a compiled model,
 and stands at the beginning of a blob of the CPU plug-in; a plug-in loads a blob whose text is
@@ -30,9 +30,9 @@ _INFO_KEY, _EP_KEY, _BIN_KEY, _TEXT_KEY = (
 
 
 def blob_requirements(blob: bytes | memoryview) -> str:
-    """The text at the beginning of a blob.
+    """Return the text at the beginning of a blob.
 
-    "" for one without: other devices', and those of releases before 2026.
+    "" for a blob without one: of another device, or of a release before 2026.
     """
     view = memoryview(blob)
     if bytes(view[: len(BLOB_MAGIC)]) != BLOB_MAGIC:
@@ -50,15 +50,15 @@ def blob_requirements(blob: bytes | memoryview) -> str:
 
 
 def required_release(requirements: str) -> str:
-    """The release of OpenVINO in such a text; "" where there is none."""
-    fields = dict(each.partition("=")[::2] for each in requirements.split(";"))
+    """Return the release of OpenVINO in such a text; "" if there is none."""
+    fields = dict(pair.partition("=")[::2] for pair in requirements.split(";"))
     return fields.get("ov", "")
 
 
 def compatibility_info(requirements: str, maker: str) -> str:
-    """What onnxruntime's OpenVINO EP says of a model whose blob has these requirements.
+    """Return the string of onnxruntime's OpenVINO EP for a model whose blob has these requirements.
 
-    ``maker`` stands where the EP has its own version, which it does not look at.
+    ``maker`` stands in the place of the EP's own version, which the EP does not look at.
     """
     fields = {
         _INFO_KEY: _INFO_VERSION,
@@ -70,29 +70,29 @@ def compatibility_info(requirements: str, maker: str) -> str:
 
 
 def requirements_of_info(info: str) -> str | None:
-    """The requirements in the string of onnxruntime's OpenVINO EP.
+    """Return the requirements in the string of onnxruntime's OpenVINO EP.
 
-    None where ``info`` is no JSON object.
-
-    "" where the object has none that the EP would look at: another version of the string.
+    None if ``info`` is no JSON object. "" if the object has none that the EP would read, such as
+    another version of the string.
     """
     fields = _fields(info)
     if fields is None:
         return None
-    found = fields.get(_TEXT_KEY)
-    return found if fields.get(_INFO_KEY) == _INFO_VERSION and isinstance(found, str) else ""
+    text = fields.get(_TEXT_KEY)
+    return text if fields.get(_INFO_KEY) == _INFO_VERSION and isinstance(text, str) else ""
 
 
 def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
-    """Rates a string of onnxruntime's OpenVINO EP as that EP does.
+    """Rate a string of onnxruntime's OpenVINO EP as that EP does.
 
     Args:
         info: the string.
-        here: the requirements of what is compiled here; None where nobody knows.
+        here: requirements of models compiled here; None if unknown.
 
-    OPTIMAL where the requirements are those; UNSUPPORTED for others, for a container of another
-    major version, and for what is no JSON; NOT_APPLICABLE for a JSON object of another version;
-    UNKNOWN where nobody knows.
+    Returns:
+        OPTIMAL if the requirements are equal; UNSUPPORTED for others, for a container of another
+            major version, and for a text that is no JSON; NOT_APPLICABLE for a JSON object of
+            another version; UNKNOWN if ``here`` is.
     """
     fields = _fields(info)
     if fields is None:
@@ -112,11 +112,14 @@ def rate_info(info: str, here: str | None) -> CompiledModelCompatibility:
 
 
 def rating_of_onnxruntime(ep_name: str, info: str) -> CompiledModelCompatibility:
-    """What onnxruntime's execution provider of that name says of a string on any machine.
+    """Return onnxruntime's rating of a string that is the same on any machine.
 
-    UNKNOWN where that depends on the machine.
+    UNKNOWN if the rating depends on the machine. OpenVINO's execution provider calls every text
+    that is no JSON unsupported, ortpkg's strings included.
 
-    OpenVINO's calls everything that is no JSON unsupported, ortpkg's strings among it.
+    Args:
+        ep_name: name of the execution provider.
+        info: the string.
     """
     return (
         rate_info(info, None)
@@ -129,7 +132,7 @@ def _fields(info: str) -> dict[str, object] | None:
     if len(info) > _LONGEST_INFO:
         return None
     try:
-        found = json.loads(info)
+        document = json.loads(info)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

@@ -1,4 +1,4 @@
-"""For child processes: models of one node, to ask libraries whether they know its operator."""
+"""Models of one node, by which child processes ask libraries whether they know its operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IR_VERSION = 8
 
 
 def one_node_model(domain: str, op_type: str) -> bytes:
-    """A model of one node without inputs: hardly ever right, but enough to look it up."""
+    """Return a model of one node without inputs: hardly ever valid, but enough for a look-up."""
     output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     graph = helper.make_graph(
         [helper.make_node(op_type, [], ["y"], domain=domain)], "one", [], [output]
@@ -26,5 +26,5 @@ def one_node_model(domain: str, op_type: str) -> bytes:
 
 
 def pairs(operators: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
-    """Operators as they come through JSON."""
+    """Return operators that came through JSON as tuples."""
     return [(domain, name) for domain, name in operators]

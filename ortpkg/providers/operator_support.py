@@ -1,12 +1,12 @@
-"""Which operators beyond those of ONNX can be run, as far as that is known without a session.
+"""Support of operators beyond those of ONNX, as far as it is known without a session.
 
 Imports neither numpy nor onnx.
 
 An EP leaves the nodes that it does not take to the embedded engine's CPU provider, so that an
-operator is missing only where both lack it. EPContext nodes are no operators in this sense: they
+operator is missing only if both lack it. EPContext nodes are no operators in this sense: they
 belong to the EP that their ``source`` names. The embedded engine and onnxruntime go by the opset
-that a model imports; OpenVINO takes an operator by its name, also where that opset does not have
-it. Operators that an opset has taken out of use run in all of them but onnxruntime.
+that a model imports; OpenVINO takes an operator by its name, also if that opset does not have it.
+Operators that an opset has taken out of use run in all of them but onnxruntime.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from ortpkg.providers.operator_tables import (
 
 
 class OperatorSupport(NamedTuple):
-    """What of a model's needs cannot be met, and of what that cannot be told."""
+    """Needs of a model that cannot be met, and needs for which that is unknown."""
 
     missing: ModelOperators = NOTHING
     unknown: ModelOperators = NOTHING
 
 
-#: Asks a library which of these operators it lacks; raises ExecutionProviderError where it fails.
+#: Asks a library which of these operators it lacks; raises ExecutionProviderError if it fails.
 AskMissing = Callable[[Sequence[Operator]], Iterable[Operator]]
 
 
 def who_has(operator: Operator) -> str:
-    """In a few words, what would have an operator that is missing."""
+    """Return, in a few words, what would have an operator that is missing."""
     domain, name = operator
     if domain != MICROSOFT_DOMAIN:
         return WHO_HAS.get(domain, WHO_HAS_CUSTOM)
@@ -57,7 +57,7 @@ def who_has(operator: Operator) -> str:
 
 
 def is_public_operator(operator: Operator) -> bool:
-    """Whether a library knows the operator's domain (com.microsoft: onnxruntime's definition)."""
+    """Return True if a library knows the operator's domain (com.microsoft: its definition)."""
     domain, name = operator
     if domain == MICROSOFT_DOMAIN:
         return name in ONNXRUNTIME_CONTRIB_OPERATORS
@@ -65,7 +65,7 @@ def is_public_operator(operator: Operator) -> bool:
 
 
 def is_embedded_operator(operator: Operator) -> bool:
-    """Whether the embedded engine, or an operator registered in this process, has it."""
+    """Return True if the embedded engine, or an operator registered in this process, has it."""
     domain, name = operator
     if domain in ONNX_DOMAINS or (
         domain == MICROSOFT_DOMAIN and name in EMBEDDED_CONTRIB_OPERATORS
@@ -75,49 +75,59 @@ def is_embedded_operator(operator: Operator) -> bool:
 
 
 def _is_embedded_anyway(operator: OnnxOperator) -> bool:
-    """Whether the embedded engine has an operator that ONNX does not define in that opset."""
+    """Return True if the embedded engine has an operator that ONNX lacks in that opset."""
     return (not operator.domain and operator.name in ADDED_BY_ONNXRUNTIME) or _is_custom_operator(
         operator.domain, operator.name
     )
 
 
 def _is_custom_operator(domain: str, name: str) -> bool:
-    from ortpkg.kernels.custom_ops import has_custom_op  # most models have ONNX's operators alone
+    from ortpkg.kernels.custom_ops import has_custom_op  # most models have only ONNX's operators
 
     return has_custom_op(domain, name)
 
 
 def embedded_support(needed: ModelOperators, *, context_ep: str | None = None) -> OperatorSupport:
-    """Of the embedded engine alone.
+    """Return the support by the embedded engine alone.
 
-    ``context_ep`` is the EP whose contexts it loads, None where it loads none.
+    ``context_ep`` is the EP whose contexts it loads; None if it loads none.
     """
     return OperatorSupport(
         missing=ModelOperators(
-            operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
-            context_sources=tuple(
-                each
-                for each in needed.context_sources
-                if context_ep is None or not is_context_source_of(context_ep, each)
+            operators=tuple(
+                operator for operator in needed.operators if not is_embedded_operator(operator)
             ),
-            undefined=tuple(each for each in needed.undefined if not _is_embedded_anyway(each)),
+            context_sources=tuple(
+                source
+                for source in needed.context_sources
+                if context_ep is None or not is_context_source_of(context_ep, source)
+            ),
+            undefined=tuple(
+                operator for operator in needed.undefined if not _is_embedded_anyway(operator)
+            ),
         )
     )
 
 
 def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
-    """A plug-in's, which only a session tells, with the embedded engine behind it.
+    """Return the support by a plug-in, which only a session tells, with the embedded engine.
 
-    Contexts of its own are its; whether it takes others, and operators that the embedded engine
-    lacks, nobody knows.
+    Contexts of its own are supported; whether it takes others, and operators that the embedded
+    engine lacks, is unknown.
     """
     return OperatorSupport(
         unknown=ModelOperators(
-            operators=tuple(each for each in needed.operators if not is_embedded_operator(each)),
-            context_sources=tuple(
-                each for each in needed.context_sources if not is_context_source_of(ep_name, each)
+            operators=tuple(
+                operator for operator in needed.operators if not is_embedded_operator(operator)
             ),
-            undefined=tuple(each for each in needed.undefined if not _is_embedded_anyway(each)),
+            context_sources=tuple(
+                source
+                for source in needed.context_sources
+                if not is_context_source_of(ep_name, source)
+            ),
+            undefined=tuple(
+                operator for operator in needed.undefined if not _is_embedded_anyway(operator)
+            ),
         )
     )
 
@@ -125,45 +135,60 @@ def plugin_support(needed: ModelOperators, *, ep_name: str) -> OperatorSupport:
 def native_support(
     needed: ModelOperators, *, ep_name: str, ask: AskMissing, goes_by_opset: bool = True
 ) -> OperatorSupport:
-    """Of a native library's EP, with the embedded engine behind it.
+    """Return the support by a native library's EP, with the embedded engine behind it.
 
-    ``goes_by_opset``: it has of ONNX's operators what the imported opset has, as onnxruntime; else
-    it is asked for them by name. Contexts that name no source are somebody's own affair: some
-    libraries take them.
+    Contexts that name no source are unknown: some libraries take them.
+
+    Args:
+        needed: needs of the model.
+        ep_name: name of the execution provider.
+        ask: asks the library which operators it lacks.
+        goes_by_opset: True if it has those of ONNX's operators that the imported opset has, as
+            onnxruntime does; False to ask for them by name.
     """
-    undefined = [each for each in needed.undefined if not _is_embedded_anyway(each)]
+    undefined = [operator for operator in needed.undefined if not _is_embedded_anyway(operator)]
     by_name = [] if goes_by_opset else undefined
     by_opset = [
-        each
-        for each in undefined
-        if goes_by_opset and operator_state(*each) is OperatorState.UNDEFINED
+        operator
+        for operator in undefined
+        if goes_by_opset and operator_state(*operator) is OperatorState.UNDEFINED
     ]
-    foreign = [each for each in needed.operators if not is_embedded_operator(each)]
-    asked = [*foreign, *dict.fromkeys((each.domain, each.name) for each in by_name)]
-    missing, unknown = _asked(asked, ask) if asked else ((), ())
+    foreign = [operator for operator in needed.operators if not is_embedded_operator(operator)]
+    candidates = [
+        *foreign,
+        *dict.fromkeys((operator.domain, operator.name) for operator in by_name),
+    ]
+    missing, unknown = _missing_and_unknown(candidates, ask) if candidates else ((), ())
     others = (
-        each for each in needed.context_sources if each and not is_context_source_of(ep_name, each)
+        source
+        for source in needed.context_sources
+        if source and not is_context_source_of(ep_name, source)
     )
     return OperatorSupport(
         missing=ModelOperators(
-            operators=tuple(each for each in foreign if each in missing),
+            operators=tuple(operator for operator in foreign if operator in missing),
             context_sources=tuple(others),
             undefined=(*by_opset, *_named_in(missing, by_name)),
         ),
         unknown=ModelOperators(
-            operators=tuple(each for each in foreign if each in unknown),
-            context_sources=tuple(each for each in needed.context_sources if not each),
+            operators=tuple(operator for operator in foreign if operator in unknown),
+            context_sources=tuple(source for source in needed.context_sources if not source),
             undefined=_named_in(unknown, by_name),
         ),
     )
 
 
 def support_of_absent(needed: ModelOperators, *, backend: str) -> OperatorSupport:
-    """An absent library's: what no version has is missing, the rest cannot be told."""
+    """Return the support by an absent library: operators in no version are missing.
+
+    Everything else is unknown.
+    """
     if backend != "onnxruntime":
         return OperatorSupport(unknown=needed)
     lacking = tuple(
-        each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED
+        operator
+        for operator in needed.undefined
+        if operator_state(*operator) is OperatorState.UNDEFINED
     )
     return OperatorSupport(
         missing=ModelOperators(undefined=lacking),
@@ -174,21 +199,21 @@ def support_of_absent(needed: ModelOperators, *, backend: str) -> OperatorSuppor
 def _named_in(
     names: Sequence[Operator], operators: Iterable[OnnxOperator]
 ) -> tuple[OnnxOperator, ...]:
-    return tuple(each for each in operators if (each.domain, each.name) in names)
+    return tuple(operator for operator in operators if (operator.domain, operator.name) in names)
 
 
 def read_operators(answer: object) -> Iterator[Operator]:
-    """Operators as they come from a child process, as far as they are such."""
-    for each in answer if isinstance(answer, list) else []:
-        match each:
+    """Yield the operators in a child process's answer; entries of another form are left out."""
+    for entry in answer if isinstance(answer, list) else []:
+        match entry:
             case [str(domain), str(name)]:
                 yield domain, name
 
 
-def _asked(
+def _missing_and_unknown(
     operators: Sequence[Operator], ask: AskMissing
 ) -> tuple[tuple[Operator, ...], tuple[Operator, ...]]:
-    """Those that the library lacks, and those of which it could not tell.
+    """Return the operators that the library lacks, and those of which it could not tell.
 
     A library may crash over a model of one node; then each operator is asked for by itself.
     """
@@ -197,9 +222,9 @@ def _asked(
     except ExecutionProviderError:
         if len(operators) == 1:
             return (), tuple(operators)
-        found = [_asked([each], ask) for each in operators]
+        answers = [_missing_and_unknown([operator], ask) for operator in operators]
         return (
-            tuple(each for missing, _ in found for each in missing),
-            tuple(each for _, unknown in found for each in unknown),
+            tuple(operator for missing, _ in answers for operator in missing),
+            tuple(operator for _, unknown in answers for operator in unknown),
         )
-    return tuple(each for each in operators if each in lacking), ()
+    return tuple(operator for operator in operators if operator in lacking), ()

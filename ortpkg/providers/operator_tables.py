@@ -1,4 +1,4 @@
-"""Who has which operators beyond ONNX's: literal tables that tests hold against wheels."""
+"""Tables of operators beyond ONNX's and of what has them; tests compare them with wheels."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ ONNXRUNTIME_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "WordConvEmbedding",
     }
 )
-#: Domain → what has its operators, for a reason.
+#: Domain → what has its operators, as the end of a reason.
 WHO_HAS: dict[str, str] = {
     "com.microsoft": (
         "an installed onnxruntime may have it: pip install onnxruntime, or the build for the device"
@@ -210,7 +210,7 @@ WHO_HAS: dict[str, str] = {
     "org.openvinotoolkit": "OpenVINO has it: pip install openvino",
     "trt.plugins": "onnxruntime's TensorrtExecutionProvider has it, with the plug-in's library",
 }
-#: Of operators that onnxruntime defines, where one is installed.
+#: The same for operators that onnxruntime defines, if one is installed.
 OTHER_ONNXRUNTIME_HAS = (
     "onnxruntime, which is installed, defines it: another of its execution providers, or its build"
     " for another device, may run it"

@@ -1,4 +1,4 @@
-"""The body of a partition: some nodes of a graph as a graph of their own."""
+"""Body of a partition: some nodes of a graph as a graph of their own."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ def partition_body(
     *,
     takes_subgraphs: bool = True,
 ) -> Graph:
-    """The nodes as a graph of their own: constants that are not inputs of the fused node go along.
+    """Return nodes as a graph of their own, with constants that are no inputs of the fused node.
 
     Args:
-        graph: the one that has the nodes.
-        nodes: what is fused.
-        meta: name, inputs and outputs.
-        ep_name: whose claim it is, for messages.
-        takes_subgraphs: whether sub-graphs of the nodes become those of the new graph; without it,
-            they only appear in it, and stay where they are: for a graph that is looked at, and
-            thrown away.
+        graph: graph of the nodes.
+        nodes: nodes that are fused.
+        meta: name, inputs and outputs of the fused node.
+        ep_name: name of the execution provider, for messages.
+        takes_subgraphs: True to make sub-graphs of the nodes those of the new graph. False only
+            shows them in it, for a graph that is examined and thrown away.
 
-    Raises ExecutionProviderError where the meta definition's inputs and outputs do not cover what
-    flows in and out.
+    Raises:
+        ExecutionProviderError: the meta definition's inputs and outputs do not cover the values
+            that flow in and out.
     """
     body = Graph(meta.name, opset_imports=graph.opset_imports)
     body.set_inputs(meta.inputs)
     body.set_outputs(meta.outputs)
     made = dict.fromkeys(value for node in nodes for value in node.outputs if value)
-    for value in _taken(nodes, made, meta):
+    for value in _outer_constants(nodes, made, meta):
         constant = graph.constant(value)
         if constant is None:
             raise _uncovered(ep_name, meta, value, "takes", "input")
         body.add_initializer(constant)
-    for value in _given(graph, nodes):
+    for value in _used_outside(graph, nodes):
         if value not in meta.outputs:
             raise _uncovered(ep_name, meta, value, "makes", "output")
     for value in meta.outputs:
@@ -52,10 +52,10 @@ def partition_body(
             for subgraph in node.subgraphs.values():
                 subgraph.parent = body
     for value in (*meta.inputs, *made, *body.initializers):
-        found = graph.type_of(value)
-        if found is not None:
-            body.set_type(value, found)
-    # the nodes that compute these are outside; without their elements, sizes inside are unknown
+        value_type = graph.type_of(value)
+        if value_type is not None:
+            body.set_type(value, value_type)
+    # nodes outside compute these; without their elements, sizes inside are unknown
     body.known_elements = {
         value: elements
         for value in meta.inputs
@@ -65,7 +65,7 @@ def partition_body(
 
 
 def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: str) -> FusedNode:
-    """What the nodes would be fused into, for a trial; the graph stays as it is."""
+    """Return the node that would replace some nodes, for a trial; the graph stays as it is."""
     node = Node(
         index=-1,
         name=meta.name,
@@ -79,16 +79,16 @@ def fused_node_of(graph: Graph, nodes: Sequence[Node], meta: MetaDef, ep_name: s
     )
 
 
-def _taken(nodes: Sequence[Node], made: Collection[str], meta: MetaDef) -> Iterable[str]:
-    """Values that the nodes need and neither make nor get as inputs: they must be constants."""
+def _outer_constants(nodes: Sequence[Node], made: Collection[str], meta: MetaDef) -> Iterable[str]:
+    """Return the values that nodes need and neither make nor get as inputs: constants."""
     needed = dict.fromkeys(
         value for node in nodes for value in (*node.inputs, *node.implicit_inputs) if value
     )
     return [value for value in needed if value not in made and value not in meta.inputs]
 
 
-def _given(graph: Graph, nodes: Sequence[Node]) -> Iterator[str]:
-    """Values of the nodes that are used outside of them."""
+def _used_outside(graph: Graph, nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield the values of the nodes that are used outside of them."""
     inside = {node.index for node in nodes}
     for value in (value for node in nodes for value in node.outputs if value):
         if graph.is_output(value) or any(

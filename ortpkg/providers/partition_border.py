@@ -1,4 +1,4 @@
-"""Which values cross a partition's border: native libraries take some element types only."""
+"""Finds values that cross a partition's border: native libraries take some element types only."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from ortpkg.providers.execution_provider import GraphViewer
 
 @dataclass(frozen=True, slots=True)
 class PartitionBorder:
-    """The border to a library.
+    """Border to a library.
 
     Attributes:
-        types: element types that cross it.
+        types: element types that may cross it.
     """
 
     types: frozenset[ElementType]
 
     def is_crossed_by(self, graph: Graph, value: str) -> bool:
-        """Whether ``value`` is a tensor of such a type; not where its type is unknown."""
-        found = _type_of(graph, value)
-        return isinstance(found, TensorType) and found.element_type in self.types
+        """Return True if ``value`` is a tensor of such a type; False if its type is unknown."""
+        value_type = _type_of(graph, value)
+        return isinstance(value_type, TensorType) and value_type.element_type in self.types
 
     def foreign_values(self, viewer: GraphViewer, candidates: Collection[int]) -> Mapping[int, str]:
-        """Nodes of ``candidates`` that exchange with others what cannot cross: index → value."""
-        found = {}
+        """Return the nodes with a value that cannot cross to or from others: index → value."""
+        foreign_by_node = {}
         for node in (node for node in viewer.nodes if node.index in candidates):
             values = _border_values(viewer.graph, node, candidates)
             foreign = next(
                 (value for value in values if not self.is_crossed_by(viewer.graph, value)), None
             )
             if foreign is not None:
-                found[node.index] = foreign
-        return found
+                foreign_by_node[node.index] = foreign
+        return foreign_by_node
 
     def has_foreign_values(self, graph: Graph, node: Node) -> bool:
-        """Whether ``node``, or one inside, has values of a known type that cannot cross."""
+        """Return True if ``node``, or one inside, has values of a known type that cannot cross."""
         values = filter(None, (*node.inputs, *node.implicit_inputs, *node.outputs))
         if any(
             _type_of(graph, value) is not None and not self.is_crossed_by(graph, value)
@@ -46,14 +46,14 @@ class PartitionBorder:
         ):
             return True
         return any(
-            self.has_foreign_values(inner, each)
+            self.has_foreign_values(inner, inner_node)
             for inner in node.subgraphs.values()
-            for each in inner.nodes
+            for inner_node in inner.nodes
         )
 
 
 def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterator[str]:
-    """Values that ``node`` takes from outside of the nodes ``inside``, and those that it gives."""
+    """Yield the values of ``node`` that cross the border of the nodes ``inside``."""
     for value in filter(None, (*node.inputs, *node.implicit_inputs)):
         producer = graph.producer_of(value)
         if (producer is None or producer.index not in inside) and graph.constant(value) is None:
@@ -66,11 +66,11 @@ def _border_values(graph: Graph, node: Node, inside: Collection[int]) -> Iterato
 
 
 def _type_of(graph: Graph, value: str) -> object:
-    """Its type, known in ``graph`` or a graph around it; None where it is not."""
+    """Return a value's type, known in ``graph`` or a graph around it; None if it is unknown."""
     current: Graph | None = graph
     while current is not None:
-        found = current.type_of(value)
-        if found is not None:
-            return found
+        value_type = current.type_of(value)
+        if value_type is not None:
+            return value_type
         current = current.parent
     return None

@@ -1,6 +1,6 @@
-"""The cache of contexts as one provider of a session uses it: to find, or keep, a partition.
+"""Cache of contexts for one provider of a session, which finds or keeps partitions in it.
 
-Of processes that need the same partition at once, one compiles it while the others wait.
+If several processes need the same partition at once, one compiles it while the others wait.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptContext:
-    """A partition of a session that is in the cache of contexts.
+    """Partition of a session that is in the cache of contexts.
 
     Attributes:
-        key: of the entry.
-        partition_name: its name there.
-        source: as EPContext nodes of the provider have it.
+        key: key of the entry.
+        partition_name: its name in the entry.
+        source: ``source`` of the provider's EPContext nodes.
     """
 
     key: str
@@ -42,15 +42,16 @@ class KeptContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCache:
-    """The cache of one provider.
+    """Cache of one provider.
 
     Attributes:
-        ep_name: of the provider.
-        source: as its EPContext nodes have it.
-        cache: where contexts lie.
-        options: the session's.
-        outcomes: gets what the cache had, one outcome per partition.
-        kept: gets what of the session is in the cache, by the name of the fused node.
+        ep_name: name of the provider.
+        source: ``source`` of its EPContext nodes.
+        cache: folder of contexts.
+        options: the session's options about contexts.
+        outcomes: list to which one outcome per partition is added.
+        kept_contexts: dictionary to which the session's partitions in the cache are added, by the
+            name of the fused node.
     """
 
     ep_name: str
@@ -58,11 +59,11 @@ class PartitionCache:
     cache: EpContextCache
     options: EpContextOptions
     outcomes: list[CacheOutcome]
-    kept: dict[str, KeptContext]
+    kept_contexts: dict[str, KeptContext]
 
     @property
     def only_explains(self) -> bool:
-        """Whether the session only says what the cache has."""
+        """True if the session only explains what the cache holds."""
         return self.options.only_explains_cache
 
     def once(
@@ -71,22 +72,22 @@ class PartitionCache:
         find: Callable[[bool], _T | None],
         make: Callable[[], _T],
     ) -> _T:
-        """What ``find`` finds, else ``make`` makes, in one process for all that need it.
+        """Return the result of ``find``, else of ``make``, in one process for all that need it.
 
-        ``find`` is told whether the lock is held: then it may delete what is damaged.
+        ``find`` takes True if the lock is held: then it may delete a damaged entry.
         """
-        found = find(False)
-        if found is not None:
-            return found
+        result = find(False)
+        if result is not None:
+            return result
         options = self.options
         with self.cache.lock(
             descriptor, limit_s=options.wait_limit_s, check_cancelled=options.check_cancelled
         ):
-            found = find(True)  # another process may have made it meanwhile
-            return make() if found is None else found
+            result = find(True)  # another process may have made it meanwhile
+            return make() if result is None else result
 
     def note_outcome(self, descriptor: ContextDescriptor, fused: FusedNode) -> None:
-        """Notes what the cache has for the partition."""
+        """Note what the cache holds for the partition."""
         outcome = cache_outcome(
             self.cache,
             descriptor,
@@ -104,18 +105,18 @@ class PartitionCache:
         *,
         is_locked: bool,
     ) -> CompiledPartition | None:
-        """The partition, loaded.
+        """Return the partition, loaded.
 
-        None where the cache does not have it, or has something else in its place.
+        None if the cache does not have it, or has something else in its place.
         """
         entry = self.cache.read(descriptor, drops=is_locked)
         if entry is None:
             return None
         try:
-            found = load(entry)
+            partition = load(entry)
         except LimitExceededError:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it can be compiled anew
             pass_on_handlers_error(error)
             if is_locked:
                 _log.warning(
@@ -124,7 +125,7 @@ class PartitionCache:
                 self.cache.drop(context_key(descriptor))
             return None
         self._note_kept(entry, fused)
-        return found
+        return partition
 
     def keep(
         self,
@@ -132,13 +133,10 @@ class PartitionCache:
         fused: FusedNode,
         export: Callable[[], Mapping[str, Part]],
     ) -> None:
-        """Keeps what ``export`` gives of the partition.
-
-        The log says where that is not to be had.
-        """
+        """Keep the parts of the partition that ``export`` returns; log why if it fails."""
         try:
             parts = export()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a session that cannot be kept is one all the same
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the session works all the same
             _log.warning("what %s compiled cannot be kept: %s", self.ep_name, first_line(error))
             return
         entry = ContextEntry(
@@ -149,7 +147,7 @@ class PartitionCache:
 
     def _note_kept(self, entry: ContextEntry, fused: FusedNode) -> None:
         key = context_key(entry.descriptor)
-        self.kept[fused.node.name] = KeptContext(
+        self.kept_contexts[fused.node.name] = KeptContext(
             key=key, partition_name=entry.name, source=self.source
         )
 

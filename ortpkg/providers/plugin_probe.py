@@ -1,7 +1,4 @@
-"""Runs in a child process: what a plug-in answers when it is asked.
-
-Whatever it does stays in there.
-"""
+"""Asks a plug-in; runs in a child process, so that whatever the plug-in does stays in there."""
 
 from __future__ import annotations
 
@@ -19,14 +16,17 @@ from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 
 
 def load(group: str, name: str, value: str) -> Any:
-    """What the entry point's object returns."""
-    from importlib.metadata import EntryPoint  # 15 ms; the way of ortpkg select leads by here
+    """Return the result of the entry point's object."""
+    from importlib.metadata import EntryPoint  # 15 ms, which ortpkg select need not pay
 
     return EntryPoint(name=name, value=value, group=group).load()()
 
 
 def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
-    """``{"is_factory", "type", "ep_name", "backend", "vendor", "version"}`` of an entry point."""
+    """Return facts about an entry point's factory.
+
+    Keys: "is_factory", "type", "ep_name", "backend", "vendor", "version".
+    """
     factory = load(group, name, value)
     is_factory = isinstance(factory, EpFactory)
     return {
@@ -42,36 +42,38 @@ def check_plugin(group: str, name: str, value: str) -> dict[str, Any]:
 def list_offers(
     group: str, name: str, value: str, hardware: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """``{"is_available", "ep_devices": [...]}``.
+    """Return ``{"is_available", "ep_devices": [...]}``.
 
-    A device that is one of ``hardware`` is told by its position.
+    A device that is one of ``hardware`` has its position there.
 
-    Raises TypeError for what is no EP device of the plug-in's own.
+    Raises:
+        TypeError: an offer is no EP device of the plug-in's own.
     """
     factory = load(group, name, value)
     if not factory.is_available():
         return {"is_available": False, "ep_devices": []}
-    devices = [hardware_device_from_json(each) for each in hardware]
+    devices = [hardware_device_from_json(document) for document in hardware]
     offered = factory.get_supported_devices(list(devices))
     offers = list(offered) if isinstance(offered, list | tuple) else [offered]
-    for each in offers:
-        if not is_own_offer(factory, each):
+    for offer in offers:
+        if not is_own_offer(factory, offer):
             raise TypeError(
-                f"reported {quoted(each)} where an EpDevice of its own name and backend belongs"
+                f"reported {quoted(offer)} where an EpDevice of its own name and backend belongs"
             )
-    return {"is_available": True, "ep_devices": [_placed(each, devices) for each in offers]}
+    return {"is_available": True, "ep_devices": [_placed(offer, devices) for offer in offers]}
 
 
 def rate_compatibility(
     group: str, name: str, value: str, devices: Sequence[Mapping[str, Any]], info: str
 ) -> dict[str, str]:
-    """``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``.
+    """Return ``{"rating": ...}``: the plug-in's rating of a compatibility string on ``devices``.
 
-    TypeError for no rating.
+    Raises:
+        TypeError: the result is no rating.
     """
     factory = load(group, name, value)
     rating = factory.validate_compiled_model_compatibility_info(
-        [hardware_device_from_json(each) for each in devices], info
+        [hardware_device_from_json(document) for document in devices], info
     )
     if not isinstance(rating, CompiledModelCompatibility):
         raise TypeError(
@@ -87,11 +89,10 @@ def create_provider(
     devices: Sequence[Mapping[str, Any]],
     options: Mapping[str, str],
 ) -> dict[str, bool]:
-    """``{"is_made"}``: whether the plug-in makes an execution provider.
+    """Return ``{"is_made"}``: True if the plug-in makes an execution provider.
 
-    One that compiles describes its environment.
-
-    That it raises is no matter here: it will say so to the session, in words of its own.
+    A provider that compiles describes its environment, too. Errors do not matter here: the session
+    gets them in the plug-in's own words.
     """
     from ortpkg.providers.compiling_provider import (
         CompilingProvider,  # numpy; only where a session is to be made
@@ -100,7 +101,7 @@ def create_provider(
 
     try:
         made: object = load(group, name, value).create(
-            [ep_device_from_json(each) for each in devices], dict(options)
+            [ep_device_from_json(document) for document in devices], dict(options)
         )
         if isinstance(made, CompilingProvider):
             made.describe_environment()
@@ -110,7 +111,7 @@ def create_provider(
 
 
 def is_own_offer(factory: EpFactory, offer: object) -> bool:
-    """Whether ``offer`` is what ``factory`` may report."""
+    """Return True if ``factory`` may report ``offer``."""
     return (
         isinstance(offer, EpDevice)
         and (offer.ep_name, offer.backend) == (factory.ep_name, factory.backend)
@@ -119,5 +120,5 @@ def is_own_offer(factory: EpFactory, offer: object) -> bool:
 
 
 def _placed(offer: EpDevice, hardware: Sequence[HardwareDevice]) -> dict[str, Any]:
-    place = hardware.index(offer.device) if offer.device in hardware else None
-    return {**ep_device_to_json(offer), "place": place}
+    position = hardware.index(offer.device) if offer.device in hardware else None
+    return {**ep_device_to_json(offer), "place": position}

@@ -3,7 +3,7 @@
 An entry point's name is the EP's name; its object is a callable without arguments that returns an
 :class:`EpFactory` (usually the class). It is asked only when a variant, an option or a caller names
 it, and always in a child process with a time limit, so that one that crashes, hangs or exits is
-left out with its reason. In this process it is imported where a session needs its provider.
+left out with its reason. This process imports it only if a session needs its provider.
 docs/plugins.md walks through an example.
 """
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "ortpkg.execution_providers"
 #: Names of the backends of our own; no plug-in can take them.
 BUILT_IN_BACKENDS: tuple[str, ...] = ("embedded", "openvino", "onnxruntime", "llvm")
-#: Loading a plug-in changes this folder, and nothing that it answers.
+#: Loading a plug-in changes this folder, but none of its answers.
 _BYTECODE = "__pycache__"
 _PROBE = "ortpkg.providers.plugin_probe"
-#: Whether this process is itself the child in which a plug-in is tried.
+#: Has an element if this process is itself the child in which a plug-in is tried.
 _TRIES_NOTHING: list[bool] = []
 #: EP name → plug-in that the program registered; gone with the process.
 _REGISTERED: dict[str, Plugin] = {}
@@ -50,12 +50,12 @@ _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Plugin(NamedTuple):
-    """An installed plug-in, not imported.
+    """Installed plug-in, not imported.
 
     Attributes:
         name: the EP's name.
         value: "module:object".
-        distribution, version: what brings it; "" where the environment does not say.
+        distribution, version: distribution that brings it; "" if the environment does not say.
         rivals: other distributions that bring the same name, and are not used.
     """
 
@@ -72,26 +72,27 @@ class Plugin(NamedTuple):
 
 @cache
 def installed_plugins() -> dict[str, Plugin]:
-    """EP name → plug-in, sorted.
+    """Return EP name → plug-in, sorted.
 
-    Of several with one name the distribution that comes first by its name is used.
+    If several have the same name, the distribution that comes first by its name is used.
     """
     if not may_have_entry_points(ENTRY_POINT_GROUP):
         return dict(sorted(_REGISTERED.items()))
     from importlib.metadata import entry_points  # 15 ms; only where there may be some
 
-    found: dict[str, list[Plugin]] = {}
+    plugins: dict[str, list[Plugin]] = {}
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        found.setdefault(entry_point.name, []).append(_plugin(entry_point))
-    chosen = {name: _chosen(found[name]) for name in found}
+        plugins.setdefault(entry_point.name, []).append(_plugin(entry_point))
+    chosen = {name: _chosen(plugins[name]) for name in plugins}
     return dict(sorted({**_REGISTERED, **chosen}.items()))
 
 
 def register_plugin(value: str) -> Plugin:
-    """Takes ``value`` ("module:object") as a plug-in of this process, as if it were installed.
+    """Register ``value`` ("module:object") as a plug-in of this process, as if it were installed.
 
-    Raises ExecutionProviderError, with the reason, where it cannot be loaded or is not what it
-    should be.
+    Raises:
+        ExecutionProviderError: it cannot be loaded, or returns no suitable factory; the message has
+            the reason.
     """
     unnamed = Plugin(name="", value=value)
     answer = ask_plugin("check_plugin", unnamed, {})
@@ -114,7 +115,7 @@ def register_plugin(value: str) -> Plugin:
 
 
 def unregister_plugin(name: str) -> None:
-    """Forgets a plug-in that :func:`register_plugin` took.
+    """Forget a plug-in that :func:`register_plugin` registered.
 
     Sessions that have its provider keep it.
     """
@@ -123,27 +124,28 @@ def unregister_plugin(name: str) -> None:
 
 
 def registered_values() -> tuple[str, ...]:
-    """ "module:object" of what :func:`register_plugin` took, for another process of ours."""
-    return tuple(each.value for each in _REGISTERED.values())
+    """Return "module:object" of each registered plug-in, for another process of ours."""
+    return tuple(plugin.value for plugin in _REGISTERED.values())
 
 
 def try_nothing_first() -> None:
-    """Lets plug-ins work here without a trial: this process is a child made for one."""
+    """Let plug-ins work here without a trial: this process is a child made for one."""
     _TRIES_NOTHING.append(True)
 
 
 def tries_first() -> bool:
-    """Whether what plug-ins do is tried in a child process before it is done here."""
+    """Return True if plug-ins' tasks are tried in a child process before they are done here."""
     return not _TRIES_NOTHING
 
 
 def load_plugin(plugin: Plugin) -> EpFactory:
-    """The plug-in's factory, which asks it in child processes.
+    """Return the plug-in's factory, which asks it in child processes.
 
-    Here it is imported only where a provider is made.
+    This process imports it only to make a provider.
 
-    Raises ExecutionProviderError, with the reason, where it cannot be imported or is not what it
-    should be.
+    Raises:
+        ExecutionProviderError: it cannot be imported, or returns no suitable factory; the message
+            has the reason.
     """
     answer = ask_plugin("check_plugin", plugin, {})
     if answer.failure:
@@ -156,10 +158,11 @@ def load_plugin(plugin: Plugin) -> EpFactory:
 
 
 def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> ProbeAnswer:
-    """What a function of ``plugin_probe`` answers in a child process.
+    """Return the answer of a function of ``plugin_probe`` in a child process.
 
-    Remembered as long as the plug-in, its files, and the distributions that it requires have the
-    same versions; that it offers nothing is not, since what it lacks may be installed at any time.
+    It is remembered as long as the plug-in, its files, and the distributions that it requires have
+    the same versions. An answer that it offers nothing is not, since a missing part may be
+    installed at any time.
     """
     return ask_backend(
         f"{_PROBE}:{function}",
@@ -170,7 +173,7 @@ def ask_plugin(function: str, plugin: Plugin, arguments: Mapping[str, Any]) -> P
 
 
 def plugin_fingerprint(plugin: Plugin) -> dict[str, Any]:
-    """What an answer of the plug-in depends on beside the question; JSON."""
+    """Return JSON that an answer of the plug-in depends on, beside the question."""
     return {
         "distribution": plugin.distribution,
         "version": plugin.version,
@@ -180,7 +183,7 @@ def plugin_fingerprint(plugin: Plugin) -> dict[str, Any]:
 
 
 class PluginEpFactory(EpFactory):
-    """Stands for a plug-in's factory: has it asked in a child process, where it harms nobody."""
+    """Stand-in for a plug-in's factory, which asks it in a child process, where it is harmless."""
 
     def __init__(self, plugin: Plugin, facts: Mapping[str, Any]) -> None:
         self.ep_name = plugin.name
@@ -188,8 +191,8 @@ class PluginEpFactory(EpFactory):
         self.backend = str(facts["backend"])
         self._version = str(facts.get("version", ""))
         self.plugin = plugin
-        #: Why it is not asked for ratings any more: it did not answer in time, and each question
-        #: would cost that time.
+        #: Why it is not asked for ratings any more: it did not answer in time, and each further
+        #: question would cost that time again.
         self._hang = ""
 
     @property
@@ -197,26 +200,34 @@ class PluginEpFactory(EpFactory):
         return self._version
 
     def is_available(self) -> bool:
-        """What the plug-in says. ExecutionProviderError where it fails to."""
+        """Return the plug-in's answer; ExecutionProviderError if it fails."""
         return bool(self._offers(()).get("is_available"))
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
-        """What the plug-in says, nothing where it is not available.
+        """Return the plug-in's answer; nothing if it is not available.
 
-        ExecutionProviderError where it fails to.
+        Raises:
+            ExecutionProviderError: it fails.
         """
-        return [_offered(each, hardware) for each in self._offers(hardware).get("ep_devices", ())]
+        return [
+            _offered(document, hardware)
+            for document in self._offers(hardware).get("ep_devices", ())
+        ]
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """What the plug-in says, remembered per string and device.
+        """Return the plug-in's answer, which is remembered per string and device.
 
-        ExecutionProviderError where it fails to.
+        Raises:
+            ExecutionProviderError: it fails.
         """
         if self._hang:
             raise ExecutionProviderError(self._hang, ep_name=self.ep_name)
-        arguments = {"devices": [hardware_device_to_json(each) for each in devices], "info": info}
+        arguments = {
+            "devices": [hardware_device_to_json(device) for device in devices],
+            "info": info,
+        }
         answer = ask_plugin("rate_compatibility", self.plugin, arguments)
         if answer.failure:
             message = f"{self.plugin} failed to rate a compatibility string: {answer.failure}"
@@ -232,9 +243,10 @@ class PluginEpFactory(EpFactory):
             return ep_device in self.get_supported_devices(hardware)
 
     def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
-        """The plug-in's provider, made in this process once making it went well in a child process.
+        """Make the plug-in's provider in this process, once a child process has made one.
 
-        Whatever it raises is an ExecutionProviderError, and so is that the child crashed or hung.
+        Raises:
+            ExecutionProviderError: the plug-in raises anything, or the child crashed or hung.
         """
         # numpy and importlib.metadata: only where a session is made
         from ortpkg.providers.execution_provider import ExecutionProvider
@@ -242,7 +254,7 @@ class PluginEpFactory(EpFactory):
         from ortpkg.providers.plugin_probe import load
 
         arguments = {
-            "devices": [ep_device_to_json(each) for each in devices],
+            "devices": [ep_device_to_json(ep_device) for ep_device in devices],
             "options": dict(options),
         }
         failure = (
@@ -268,12 +280,12 @@ class PluginEpFactory(EpFactory):
                 f" {quoted(made.name)}",
                 ep_name=self.ep_name,
             )
-        # as it was checked: what a plug-in computes is held against its word
+        # the backend that was checked, whatever the provider itself states
         made.made_by(self.backend)
         return made
 
     def _offers(self, hardware: Sequence[HardwareDevice]) -> Mapping[str, Any]:
-        arguments = {"hardware": [hardware_device_to_json(each) for each in hardware]}
+        arguments = {"hardware": [hardware_device_to_json(device) for device in hardware]}
         answer = ask_plugin("list_offers", self.plugin, arguments)
         if answer.failure:
             raise ExecutionProviderError(
@@ -284,7 +296,7 @@ class PluginEpFactory(EpFactory):
 
 
 def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
-    """Whether it answers that it is not available, or has nothing on the devices asked about."""
+    """Return True for the answer that it is not available, or has nothing on the devices."""
     if not isinstance(value, dict) or "is_available" not in value:
         return False
     return not value["is_available"] or (
@@ -293,7 +305,7 @@ def _offers_nothing(value: object, arguments: Mapping[str, Any]) -> bool:
 
 
 def _makes_nothing(value: object) -> bool:
-    """Whether it answers that it made no provider: what it lacks may come at any time."""
+    """Return True for the answer that it made no provider: a missing part may come at any time."""
     return isinstance(value, dict) and value.get("is_made") is False
 
 
@@ -314,7 +326,7 @@ def _check_facts(plugin: Plugin, facts: Mapping[str, Any]) -> None:
 
 
 def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpDevice:
-    """An EP device as the child described it, on the device asked about if it is one of these."""
+    """Return an EP device that the child described, on the device asked about if it is one."""
     device = None
     if body["place"] is not None:
         device = hardware[body["place"]]
@@ -333,18 +345,18 @@ def _offered(body: Mapping[str, Any], hardware: Sequence[HardwareDevice]) -> EpD
 
 @cache
 def _required_versions(distribution: str) -> list[list[str]]:
-    """The distributions that ``distribution`` itself requires, in their installed versions."""
+    """Return the distributions that ``distribution`` itself requires, with installed versions."""
     from importlib import metadata  # 15 ms; only where a plug-in is named
 
-    found = []
+    versions = []
     try:
         for requirement in metadata.requires(distribution) or ():
             matched = _PROJECT.match(requirement)
             with contextlib.suppress(metadata.PackageNotFoundError):
-                found += [[matched[0], metadata.version(matched[0])]] if matched else []
+                versions += [[matched[0], metadata.version(matched[0])]] if matched else []
     except metadata.PackageNotFoundError:
         return []
-    return sorted(found)
+    return sorted(versions)
 
 
 def _plugin(entry_point: EntryPoint) -> Plugin:
@@ -358,8 +370,8 @@ def _plugin(entry_point: EntryPoint) -> Plugin:
 
 
 def _chosen(plugins: list[Plugin]) -> Plugin:
-    first, *others = sorted(set(plugins), key=lambda each: (each.distribution, each.value))
-    rivals = tuple(each.distribution or each.value for each in others)
+    first, *others = sorted(set(plugins), key=lambda plugin: (plugin.distribution, plugin.value))
+    rivals = tuple(plugin.distribution or plugin.value for plugin in others)
     return Plugin(
         name=first.name,
         value=first.value,
@@ -370,7 +382,7 @@ def _chosen(plugins: list[Plugin]) -> Plugin:
 
 
 def _files_of(plugin: Plugin) -> list[list[object]]:
-    """The files beside the plug-in's modules and their times: an edit has it asked again."""
+    """Return the files beside the plug-in's modules and their times: an edit has it asked again."""
     top, *inner = plugin.value.partition(":")[0].split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -383,14 +395,14 @@ def _files_of(plugin: Plugin) -> list[list[object]]:
         for part in inner[:-1]:
             folders += [
                 folder
-                for each in folders
-                if os.path.isdir(folder := os.path.join(each, part))  # noqa: PTH112, PTH118
+                for parent in folders
+                if os.path.isdir(folder := os.path.join(parent, part))  # noqa: PTH112, PTH118
             ]
         entries = [
             entry
-            for each in folders
-            if each
-            for entry in os.scandir(each)
+            for parent in folders
+            if parent
+            for entry in os.scandir(parent)
             if entry.name != _BYTECODE
         ]
         return sorted([entry.name, entry.stat().st_mtime_ns] for entry in entries)

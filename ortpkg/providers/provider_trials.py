@@ -40,7 +40,7 @@ _LIBRARIES = {
 #: A library of NVIDIA's TensorRT, and the wheel that brings it; {} is the release of CUDA.
 _TENSORRT, _TENSORRT_WHEEL = "libnvinfer", "tensorrt-cu{}"
 _CUDA_FAILURE = re.compile(r"CUDA failure \d+: [^;]+")
-#: y = Identity(x), of one float.
+#: Message of the model y = Identity(x) for one float.
 SMALLEST_MODEL = bytes.fromhex(
     "08083a390a120a017812017922084964656e746974793a001201675a0f0a0178120a0a08080112040a020801"
     "620f0a0179120a0a08080112040a02080142040a001011"
@@ -91,7 +91,7 @@ def ep_of_library(file_name: str) -> str | None:
     """Return the provider of a library in onnxruntime's folder; None for any other file."""
     _, _, stem = file_name.partition("onnxruntime_providers_")
     stem = stem.partition(".")[0]
-    return next((name for name, own in _LIBRARIES.items() if own == stem), None)
+    return next((name for name, library in _LIBRARIES.items() if library == stem), None)
 
 
 def why_left_out(onnxruntime: Any, name: str) -> str:
@@ -135,10 +135,10 @@ def _failure(onnxruntime: Any, name: str) -> str:
     return _missing_file(onnxruntime, name) or "onnxruntime leaves it out without a reason"
 
 
-def _sentence(said: str) -> str:
+def _sentence(message: str) -> str:
     """Return CUDA's words in onnxruntime's message, without source lines and the host's name."""
-    failure = _CUDA_FAILURE.search(said)
-    return failure[0].strip() if failure else said
+    failure = _CUDA_FAILURE.search(message)
+    return failure[0].strip() if failure else message
 
 
 def _missing_file(onnxruntime: Any, name: str) -> str:
@@ -154,13 +154,13 @@ def _missing_file(onnxruntime: Any, name: str) -> str:
     try:
         ctypes.CDLL(str(library))
     except OSError as error:
-        said = str(error).removeprefix(f"{library}: ")
-        return f"{said}{_advice(onnxruntime, said)}"
+        message = str(error).removeprefix(f"{library}: ")
+        return f"{message}{_advice(onnxruntime, message)}"
     return ""
 
 
-def _advice(onnxruntime: Any, said: str) -> str:
-    if not said.startswith(_TENSORRT):
+def _advice(onnxruntime: Any, message: str) -> str:
+    if not message.startswith(_TENSORRT):
         return ""
     wheel = _TENSORRT_WHEEL.format(cuda_release_of(onnxruntime) or "")
     return f": pip install {wheel}, and put its folder tensorrt_libs on LD_LIBRARY_PATH"

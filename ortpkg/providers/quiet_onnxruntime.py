@@ -6,19 +6,19 @@ import os
 import sys
 from typing import Any
 
-#: What fails is raised, and said once by us; onnxruntime's own lines on standard error would say it
-#: twice.
+#: Severity at which onnxruntime writes next to nothing to standard error: errors are raised, and
+#: its own lines would repeat them.
 FATAL_ONLY = 4
-#: Read while onnxruntime loads. With telemetry it warns, in colour, of a home directory that it
-#: cannot write.
+#: Variable that onnxruntime reads while it loads. With telemetry it warns, in colour, of a home
+#: directory that it cannot write.
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 def load_onnxruntime() -> Any:
-    """The module ``onnxruntime``. Where the program has loaded it already, it is left as it is.
+    """Return the module ``onnxruntime``; if the program has loaded it already, it is unchanged.
 
-    A program that sets ``ORT_DISABLE_TELEMETRY`` itself has its way. Raises whatever importing it
-    does.
+    ``ORT_DISABLE_TELEMETRY`` keeps a value that the program set. Raises whatever importing it
+    raises.
     """
     is_first = "onnxruntime" not in sys.modules
     onnxruntime = load_onnxruntime_for_application()
@@ -28,12 +28,12 @@ def load_onnxruntime() -> Any:
 
 
 def load_onnxruntime_for_application() -> Any:
-    """The same for a program's own sessions: no telemetry, but onnxruntime's own lines."""
+    """Return the module for a program's own sessions: no telemetry, but onnxruntime's own lines."""
     is_ours = "onnxruntime" not in sys.modules and _NO_TELEMETRY not in os.environ
     if is_ours:
         os.environ[_NO_TELEMETRY] = "1"
     try:
-        import onnxruntime  # only what uses it pays for it
+        import onnxruntime  # only its users pay for loading it
     finally:
         if is_ours:
             os.environ.pop(_NO_TELEMETRY, None)

@@ -1,9 +1,9 @@
-"""OpenVINO, loaded so that its package sends nothing and writes nothing into the home directory.
+"""Loads OpenVINO without telemetry and without files in the home directory.
 
 ``openvino.tools.ovc`` sends an event to an analytics server while it is imported, and keeps a
-client's id in ``~/intel``, both through the package ``openvino_telemetry``; where that package is
-missing it takes a stub of its own. Everything of ours takes ``openvino`` from here. Importing this
-module raises whatever importing OpenVINO does.
+client's id in ``~/intel``, both through the package ``openvino_telemetry``; if that package is
+missing it uses a stub of its own. All of our modules import ``openvino`` from here. Importing this
+module raises whatever importing OpenVINO raises.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ _TELEMETRY = "openvino_telemetry"
 
 @contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Makes ``openvino_telemetry`` a package that cannot be imported.
-
-    Afterwards it is as it was.
-    """
+    """Make ``openvino_telemetry`` a package that cannot be imported inside the block."""
     hidden = {
         name: module
         for name, module in sys.modules.copy().items()
@@ -36,8 +33,7 @@ def _without_telemetry() -> Iterator[None]:
         sys.modules.update(hidden)
 
 
-# Where the program has imported OpenVINO itself, these lines import nothing, and OpenVINO goes on
-# as it did.
+# If the program has imported OpenVINO itself, these lines import nothing and change nothing.
 with _without_telemetry():
     import openvino
     from openvino import opset15 as operations

@@ -1,7 +1,7 @@
-"""Session options that concern native libraries too: threads, optimization, memory, entries.
+"""Session options for native libraries too: threads, optimization, memory, entries.
 
-Names are onnxruntime's. The session makes the value from its options, and each provider on a
-library takes what its library understands (``LibraryTraits``); what does not apply there is said.
+Names are onnxruntime's. The session makes the settings from its options, and each provider on a
+library takes those that its library understands (``LibraryTraits``); the log names the others.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-#: Config entries of onnxruntime that change what it makes of a model. All of them only tune: none
-#: writes or loads.
+#: Config entries of onnxruntime that change the compiled model. All of them only tune: none writes
+#: or loads files.
 COMPILING_ENTRIES: frozenset[str] = frozenset(
     {
         "optimization.constant_folding_max_output_size_in_bytes",
@@ -34,7 +34,7 @@ COMPILING_ENTRIES: frozenset[str] = frozenset(
         "session.x64quantprecision",
     }
 )
-#: Those that change how it runs the model.
+#: Config entries of onnxruntime that change how it runs the model.
 RUNNING_ENTRIES: frozenset[str] = frozenset(
     {
         "mlas.disable_kleidiai",
@@ -59,25 +59,24 @@ RUNNING_ENTRIES: frozenset[str] = frozenset(
 )
 #: Config entries that LLVMExecutionProvider reads.
 LLVM_ENTRY_PREFIX = "ortpkg.llvm_"
-#: The entry by which nothing may run on onnxruntime's CPU provider; it means nothing to that
-#: provider itself.
+#: Config entry that forbids onnxruntime's CPU provider; that provider itself ignores it.
 NO_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"
-#: Values by which the session itself goes, whatever the library does.
+#: Values that the session itself obeys, whatever the library does.
 OBEYED_BY_SESSION = frozenset(
     {"graph_optimization_level", "logid", "log_severity_level", "log_verbosity_level"}
 )
-#: Values that change what is made of a model.
+#: Values that change the compiled model.
 _COMPILING_VALUES = frozenset({"graph_optimization_level", "use_deterministic_compute"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """What was set; what has its default value is left out.
+    """Session options that were set; those with default values are left out.
 
     Attributes:
         values: attribute of onnxruntime's session options → number, flag, text, or the name of an
             enumeration's member.
-        entries: config entries, for onnxruntime's own ones above.
+        entries: config entries of onnxruntime that are listed above.
         other_entries: config entries that neither the session nor a library reads: those of a
             plug-in, or nobody's.
     """
@@ -91,7 +90,7 @@ class SessionSettings:
 
     @property
     def of_compiling(self) -> dict[str, str]:
-        """What of it changes what a library compiles, as texts by the keys of config entries."""
+        """Settings that change what a library compiles, as texts by the keys of config entries."""
         values = {
             f"session.{key}": str(value)
             for key, value in self.values.items()
@@ -102,7 +101,7 @@ class SessionSettings:
         }
 
     def only(self, names: Collection[str]) -> SessionSettings:
-        """What of it has one of these names: option attributes, and config entries' keys."""
+        """Return the settings with these names: option attributes, and config entries' keys."""
         return SessionSettings(
             values={name: value for name, value in self.values.items() if name in names},
             entries={key: text for key, text in self.entries.items() if key in names},
@@ -110,7 +109,7 @@ class SessionSettings:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """What :func:`settings_from_json` reads in a child process."""
+        """Return JSON that :func:`settings_from_json` reads in a child process."""
         return {
             "values": dict(self.values),
             "entries": dict(self.entries),
@@ -122,7 +121,7 @@ NO_SETTINGS = SessionSettings()
 
 
 def settings_from_json(document: Mapping[str, Any]) -> SessionSettings:
-    """What :meth:`SessionSettings.to_json` wrote, in a child process of ours."""
+    """Return the settings that :meth:`SessionSettings.to_json` wrote in another process of ours."""
     return SessionSettings(
         values=document["values"],
         entries=document["entries"],

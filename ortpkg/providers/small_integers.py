@@ -198,7 +198,7 @@ class SmallIntegers:
         """Return the small integers of a subgraph of ``node``, by its attribute's name."""
         return self._inside[node.index, name]
 
-    # --- from where values are made ---------------------------------------------------------------
+    # --- small values, in the direction of the graph ---------------------------------------------
 
     def _follow(self, node: Node) -> None:
         if node.subgraphs:
@@ -284,7 +284,7 @@ class SmallIntegers:
             ):
                 self._small.add(output)
 
-    # --- to where values go -----------------------------------------------------------------------
+    # --- indices, against the direction of the graph ----------------------------------------------
 
     def _find_indices(self, backwards: Iterable[Node]) -> set[str]:
         self._indices = set()

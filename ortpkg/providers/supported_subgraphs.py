@@ -1,10 +1,10 @@
-"""From the nodes that a provider can run to maximal partitions that can be fused.
+"""Groups the nodes that a provider can run into maximal partitions that can be fused.
 
-Two supported nodes may lie in one partition where no path between them leads through a node outside
-of it: fused, such a partition would depend on itself. Nodes are taken in topological order; each
-joins the partition of one of its producers where that makes no cycle, else it begins one of its
-own. Where what is known of paths takes too much memory, as with 25,000 nodes of which every second
-is supported, partitions end there and others begin.
+Two supported nodes may lie in one partition if no path between them leads through a node outside of
+it: fused, such a partition would depend on itself. Nodes are taken in topological order; each joins
+the partition of one of its producers if that makes no cycle, else it begins a new one. If the
+knowledge of paths takes too much memory, as with 25,000 nodes of which every second is supported,
+partitions end there and others begin.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer, 
 def supported_subgraphs(
     viewer: GraphViewer, supported: Collection[int], *, joins_apart: bool = False
 ) -> list[tuple[int, ...]]:
-    """Node indices of each partition, every one convex, in the order of their first nodes.
+    """Return the node indices of each partition, every one convex, in order of their first nodes.
 
     Args:
         viewer: the graph, its nodes in topological order.
         supported: indices of the nodes that the provider would take.
-        joins_apart: whether nodes that no path connects may be one partition too.
+        joins_apart: True if nodes that no path connects may be one partition, too.
     """
     return _Grouping(viewer, frozenset(supported)).groups(joins_apart=joins_apart)
 
@@ -32,7 +32,7 @@ def supported_subgraphs(
 def subgraph_signature(
     graph: Graph, indices: Sequence[int]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What flows into and out of a set of nodes: names of its inputs (no constants) and outputs.
+    """Return the names of a set of nodes' inputs (no constants) and outputs.
 
     Those of the graph come first and in its order, then the others in order of use.
     """
@@ -57,7 +57,7 @@ def subgraph_signature(
 
 
 def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> ComputeCapability | None:
-    """The claim of a set of nodes as one partition; None where nobody uses what they make."""
+    """Return the claim of a set of nodes as one partition; None if nobody uses what they make."""
     inputs, outputs = subgraph_signature(graph, indices)
     if not outputs:
         return None
@@ -66,25 +66,25 @@ def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> Compute
     )
 
 
-def _in_order(values: Sequence[str], place_of: Callable[[str], int | None]) -> tuple[str, ...]:
-    """Those that have a place by it, then the others as they are."""
-    placed = [(place, value) for value in values if (place := place_of(value)) is not None]
-    others = [value for value in values if place_of(value) is None]
+def _in_order(values: Sequence[str], position_of: Callable[[str], int | None]) -> tuple[str, ...]:
+    """Return the values that have a position first, by it, then the others as they are."""
+    placed = [(position, value) for value in values if (position := position_of(value)) is not None]
+    others = [value for value in values if position_of(value) is None]
     return (*(value for _, value in sorted(placed)), *others)
 
 
-#: With how many others a group that stands apart is tried to be joined.
+#: Most other groups that a group without paths to them is tried to be joined with.
 _MOST_TRIED = 8
-#: What the bits of ``_Grouping._needs`` may take.
+#: Most memory for the bits of ``_Grouping._needs``.
 _MOST_NEEDS_NBYTES = 32 << 20
 
 
 class _Grouping:
-    """Groups of nodes, an unsupported node being a group of its own that nobody joins.
+    """Groups of nodes; an unsupported node is a group of its own that nobody joins.
 
     ``_needs`` has for each group the groups that it depends on, directly or not, as bits of an
     integer; ``_users`` the groups that depend on it directly. A group that was merged into another
-    is an alias of it. Nobody joins a group before ``_first``, and so nobody asks what needs it: no
+    is an alias of it. Nobody joins a group before ``_first``, so that nobody asks what needs it: no
     path leads from a later group through it to another later one.
     """
 
@@ -102,7 +102,7 @@ class _Grouping:
         self._needs_nbytes = 0
 
     def groups(self, *, joins_apart: bool = False) -> list[tuple[int, ...]]:
-        """The partitions, each in topological order, by their first nodes."""
+        """Return the partitions, each in topological order, by their first nodes."""
         for index in self._order:
             poll_load()
             if self._needs_nbytes > _MOST_NEEDS_NBYTES:
@@ -111,30 +111,31 @@ class _Grouping:
         if joins_apart:
             self._join_apart()
         position = {index: number for number, index in enumerate(self._order)}
-        found = [
+        open_groups = [
             sorted(members, key=position.__getitem__)
             for group, members in enumerate(self._members)
             if self._is_open[group] and self._alias[group] == group
         ]
         return [
-            tuple(members) for members in sorted(found, key=lambda members: position[members[0]])
+            tuple(members)
+            for members in sorted(open_groups, key=lambda members: position[members[0]])
         ]
 
     def _join_apart(self) -> None:
-        """Makes one of groups between which nothing lies, each with the first that it can join."""
+        """Merge groups with no group between them, each with the first that it can join."""
         joined: list[int] = []
         for group in range(self._first, len(self._members)):
             if self._alias[group] != group or not self._is_open[group]:
                 continue
-            for place, other in enumerate(joined[:_MOST_TRIED]):
+            for position, other in enumerate(joined[:_MOST_TRIED]):
                 if not self._is_separated(group, other):
-                    joined[place] = self._merge(group, other)
+                    joined[position] = self._merge(group, other)
                     break
             else:
                 joined.append(group)
 
     def _begin_anew(self) -> None:
-        """Forgets the paths through all groups so far, which nobody joins any more."""
+        """Forget the paths through all groups so far, which nobody joins any more."""
         self._first = len(self._members)
         self._needs = [0] * self._first
         self._users = [set() for _ in range(self._first)]
@@ -184,7 +185,7 @@ class _Grouping:
         self._needs[group] = needs
 
     def _add_needs(self, group: int, needs: int) -> None:
-        """Adds to what ``group`` depends on, and so to what depends on it."""
+        """Add to what ``group`` depends on, and so to what depends on it."""
         waiting = [group]
         while waiting:
             current = self._real(waiting.pop())
@@ -193,7 +194,7 @@ class _Grouping:
                 waiting.extend(self._users[current])
 
     def _is_separated(self, group: int, other: int) -> bool:
-        """Whether a third group lies between two, which as one would depend on themselves."""
+        """Return True if a third group lies between two; merged, they would make a cycle."""
         return self._leads_through_third(other, group) or self._leads_through_third(group, other)
 
     def _leads_through_third(self, first: int, last: int) -> bool:
@@ -201,7 +202,7 @@ class _Grouping:
         return any(self._needs[last] & self._bit(user) for user in users)
 
     def _merge(self, group: int, other: int) -> int:
-        """Makes one of the two; the one with more members stays."""
+        """Merge two groups; return the one that stays, which has more members."""
         if len(self._members[group]) > len(self._members[other]):
             group, other = other, group
         self._alias[group] = other
@@ -209,14 +210,14 @@ class _Grouping:
         self._users[other] = {
             self._real(user) for user in self._users[other] | self._users[group]
         } - {other}
-        own = ~(self._bit(group) | self._bit(other))
-        self._set_needs(other, (self._needs[other] | self._needs[group]) & own)
+        outside = ~(self._bit(group) | self._bit(other))
+        self._set_needs(other, (self._needs[other] | self._needs[group]) & outside)
         self._set_needs(group, 0)
         for user in self._users[other]:
             self._add_needs(user, self._needs[other] | self._bit(other))
         return other
 
     def _producers(self, node: Node) -> list[int]:
-        found = dict.fromkeys((*node.inputs, *node.implicit_inputs))
-        producers = (self._graph.producer_of(value) for value in found if value)
+        values = dict.fromkeys((*node.inputs, *node.implicit_inputs))
+        producers = (self._graph.producer_of(value) for value in values if value)
         return list(dict.fromkeys(producer.index for producer in producers if producer is not None))

@@ -75,7 +75,11 @@ def library_notes() -> tuple[str, ...]:
 def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
     factory = EpLibraryFactory(library)
     whose = (library.ep_name, factory.backend)
-    serving = [own for own in offer.factories if (own.ep_name, own.backend) == whose]
+    serving = [
+        factory_here
+        for factory_here in offer.factories
+        if (factory_here.ep_name, factory_here.backend) == whose
+    ]
     if serving and not isinstance(serving[0], EpLibraryFactory):
         return LibraryOffer(library, (), displaced_note(library))
     devices = tuple(

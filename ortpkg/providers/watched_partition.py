@@ -1,7 +1,7 @@
-"""A partition of a library that neither checks indices nor says clearly why a run fails.
+"""Watches a partition of a library that neither checks indices nor explains failed runs.
 
 The numpy engine computes the runs that the library refuses, and those with an index out of range:
-its result is right, or its error says which node failed and why.
+its result is right, or its error names the node and the reason.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def watched_partition(
 
     Args:
         info: compute info of the library.
-        guards: checks of its indices; None where they cannot be checked.
-        standby: the same nodes on the numpy engine; None where it may not stand in: then an index
+        guards: checks of its indices; None if they cannot be checked.
+        standby: the same nodes on the numpy engine; None if it may not stand in: then an index
             out of range and whatever the library raises are errors.
     """
 

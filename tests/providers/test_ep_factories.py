@@ -393,7 +393,9 @@ def test_the_bridge_asks_onnxruntime_about_the_device_that_is_meant(
     factory, asked = _rated(laptop, ProbeAnswer(value=answer))
 
     assert factory.validate_compiled_model_compatibility_info([laptop[2]], "soc") is rating
-    assert asked.asked == [{"ep_name": "OpenVINOExecutionProvider", "places": [2], "info": "soc"}]
+    assert asked.asked == [
+        {"ep_name": "OpenVINOExecutionProvider", "positions": [2], "info": "soc"}
+    ]
 
 
 @pytest.mark.usefixtures("installed")

@@ -151,9 +151,9 @@ def test_its_own_function_rates_a_string_on_its_devices(
         factory.validate_compiled_model_compatibility_info([_CPU], "acme-7")
         == "EP_SUPPORTED_OPTIMAL"
     )
-    assert {key: asked[1][key] for key in ("function", "places", "info", "path")} == {
+    assert {key: asked[1][key] for key in ("function", "positions", "info", "path")} == {
         "function": "rate_compatibility",
-        "places": [0],
+        "positions": [0],
         "info": "acme-7",
         "path": _library(tmp_path).path,
     }

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from ortpkg.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
 from ortpkg.providers.installed_metadata import InstalledRecord, normal_name
 
-#: More is not read of a RECORD (tensorflow's has 3 MB), nor of an ``__init__.py``.
+#: Largest RECORD (tensorflow's has 3 MB) and ``__init__.py`` that are read, in bytes.
 _MOST_RECORD_BYTES = 1 << 25
 _MOST_SOURCE_BYTES = 1 << 16
 _PREFIX = "onnxruntime-"
@@ -64,10 +64,10 @@ def _candidates_of(record: InstalledRecord) -> Iterator[EpCandidate]:
     packages = _packages(listed, natives, is_named_so=is_named_so)
     left = [path for path in natives if is_plugin_library(PurePosixPath(path).name)]
     for package in packages:
-        own = [path for path in left if path.startswith(f"{package}/")]
-        if _mentions_ep(record, package, has_library=bool(own)):
-            yield _candidate(record, package, own, listed)
-            left = [path for path in left if path not in own]
+        libraries = [path for path in left if path.startswith(f"{package}/")]
+        if _mentions_ep(record, package, has_library=bool(libraries)):
+            yield _candidate(record, package, libraries, listed)
+            left = [path for path in left if path not in libraries]
     if is_named_so and not packages and (editable := _editable_package(record)):
         yield EpCandidate(record.name, record.version, editable)
     # A distribution with an onnxruntime of its own has its provider libraries for that one.
@@ -134,8 +134,8 @@ def _mentions_ep(record: InstalledRecord, package: str, *, has_library: bool) ->
             text = file.read(_MOST_SOURCE_BYTES)
     except OSError:
         return has_library
-    said = (_PATH_FUNCTION.search(text) is not None, _NAME_FUNCTION.search(text) is not None)
-    return any(said) if has_library else all(said)
+    mentions = (_PATH_FUNCTION.search(text) is not None, _NAME_FUNCTION.search(text) is not None)
+    return any(mentions) if has_library else all(mentions)
 
 
 def _candidate(
@@ -144,13 +144,13 @@ def _candidate(
     def full(path: str) -> str:
         return os.path.join(record.folder, *path.split("/"))  # noqa: PTH118
 
-    own = sorted(libraries, key=lambda path: (len(path), path))
+    ordered = sorted(libraries, key=lambda path: (len(path), path))
     init = f"{package}/{_INIT}"
     return EpCandidate(
         distribution=record.name,
         version=record.version,
         package=EpPackage(package.replace("/", "."), full(package)) if package else None,
-        libraries=tuple(map(full, own)),
+        libraries=tuple(map(full, ordered)),
         files=(full(init),) if package and init in listed else (),
     )
 

@@ -19,7 +19,7 @@ from ortpkg.storage.fact_cache import read_fact, write_fact
 #: Names libraries: ``PATH`` or ``NAME=PATH``, several with the system's separator of paths between.
 EP_LIBRARIES_VARIABLE = "ORTPKG_EP_LIBRARIES"
 _KIND = "ep_candidates"
-#: Facts of other rules than these are not believed.
+#: Version of the scan's rules; facts of another version are not used.
 _RULES = 1
 _MOST_KEPT = 8
 

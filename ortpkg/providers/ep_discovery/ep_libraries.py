@@ -29,8 +29,7 @@ from ortpkg.providers.ep_discovery.ep_candidates import (
 if TYPE_CHECKING:
     from ortpkg.providers.ep_discovery.ep_finding import EpFinding
 
-#: Names of execution providers, separated by commas. Only theirs are the emulated devices that are
-#: offered.
+#: Names of execution providers, separated by commas, whose emulated devices are offered.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
 #: End of the note of a library that works and has no device here.
 NO_DEVICE = "offers no device on this machine"

@@ -71,21 +71,21 @@ def describe_library(path: str, ep_name: str) -> dict[str, Any]:
 
 
 def _path_of(package: Any) -> str:
-    name, stated = _first_stated(package, _PATHS)
-    if stated is None:
+    name, path = _first_stated(package, _PATHS)
+    if path is None:
         return ""
-    if not isinstance(stated, str | os.PathLike):
-        raise TypeError(f"{name} returned {quoted(type(stated).__name__)}, not a path")
-    return os.fspath(stated) if isinstance(os.fspath(stated), str) else os.fsdecode(stated)
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} returned {quoted(type(path).__name__)}, not a path")
+    return os.fspath(path) if isinstance(os.fspath(path), str) else os.fsdecode(path)
 
 
 def _names_of(package: Any) -> list[str]:
-    name, stated = _first_stated(package, _NAMES)
-    if stated is None:
+    name, value = _first_stated(package, _NAMES)
+    if value is None:
         return []
-    names = [stated] if isinstance(stated, str) else stated
+    names = [value] if isinstance(value, str) else value
     if not isinstance(names, Iterable) or isinstance(names, bytes | Mapping):
-        raise TypeError(f"{name} returned {quoted(type(stated).__name__)}, not the names of EPs")
+        raise TypeError(f"{name} returned {quoted(type(value).__name__)}, not the names of EPs")
     names = list(names)
     if not all(isinstance(ep_name, str) for ep_name in names):
         raise TypeError(f"{name} returned {quoted(names)}, not the names of EPs")

@@ -86,8 +86,8 @@ def _ask_candidate(candidate: EpCandidate, package: EpPackage) -> PackageAnswer:
     return ask_package(
         package,
         _fingerprint(candidate, files),
-        # What the environment has it say today (ggml's has a variable for another library) or a
-        # file that is missing may change, and the fingerprint with neither.
+        # A path from the environment (ggml's has a variable for another library) may change, and a
+        # missing file may appear; the fingerprint changes with neither.
         is_path_kept=lambda path: not _problem_of_path(path, candidate),
     )
 
@@ -150,8 +150,8 @@ def _is_own_file(path: str, candidate: EpCandidate) -> bool:
     """
     if candidate.package is not None:
         folder = Path(candidate.package.folder)
-        own = Path(os.path.normpath(path))
-        if own.is_relative_to(folder) or own.is_relative_to(folder.resolve()):
+        library_path = Path(os.path.normpath(path))
+        if library_path.is_relative_to(folder) or library_path.is_relative_to(folder.resolve()):
             return True
     return any(
         os.path.samefile(path, library)  # noqa: PTH121 - texts
@@ -179,7 +179,7 @@ def _by_library(candidate: EpCandidate, unnamed: EpFinding, path: str = "") -> E
 
 
 def names_of_library(
-    path: str, fingerprint: Mapping[str, object], stated: tuple[str, ...] = ()
+    path: str, fingerprint: Mapping[str, object], ep_names: tuple[str, ...] = ()
 ) -> tuple[tuple[str, ...], str, str]:
     """Return the names of a library's EPs, its version, and why it cannot be used ("" if it can).
 
@@ -189,9 +189,9 @@ def names_of_library(
     Args:
         path: path of the library.
         fingerprint: JSON; the answer is remembered for as long as it stays the same.
-        stated: names of its EPs, if they are known; the first is used to register it.
+        ep_names: names of its EPs, if they are known; the first is used to register it.
     """
-    guess = stated[0] if stated else name_by_file(path)
+    guess = ep_names[0] if ep_names else name_by_file(path)
     answer = ask_backend(
         f"{_PROBE}:describe_library",
         {"path": path, "ep_name": guess},
@@ -201,11 +201,11 @@ def names_of_library(
         refusals=REFUSALS,
     )
     if reason := refusal_of(answer.value):
-        return stated, "", refusal_text(reason)
+        return ep_names, "", refusal_text(reason)
     if answer.failure:
-        return stated, "", f"asked for its name, {answer.failure}"
+        return ep_names, "", f"asked for its name, {answer.failure}"
     value = answer.value if isinstance(answer.value, dict) else {}
-    names = stated or tuple(map(str, value.get("ep_names") or ()))
+    names = ep_names or tuple(map(str, value.get("ep_names") or ()))
     if not names and is_known_ep(guess):
         names = (guess,)
     if not names:

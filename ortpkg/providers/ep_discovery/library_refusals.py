@@ -61,11 +61,11 @@ def refusal_text(reason: str) -> str:
     """Return a refusal's reason, shortened, with what to do about it."""
     from ortpkg.providers.library_words import shortened  # only where one is refused
 
-    said = unquoted(shortened(reason))
+    words = unquoted(shortened(reason))
     advice = next(
         (advice for signs, advice in _ADVICE.items() if any(sign in reason for sign in signs)), ""
     )
-    return "; ".join(filter(None, (said, advice, _ASKED_AGAIN)))
+    return "; ".join(filter(None, (words, advice, _ASKED_AGAIN)))
 
 
 def split_refusal(sentence: str) -> tuple[str, str]:
@@ -73,13 +73,13 @@ def split_refusal(sentence: str) -> tuple[str, str]:
 
     The remedy is "" for any other message.
     """
-    said, _, rest = sentence.rpartition(f"; {_ASKED_AGAIN}")
-    if not said or rest:
+    message, _, rest = sentence.rpartition(f"; {_ASKED_AGAIN}")
+    if not message or rest:
         return sentence, ""
     for advice in _ADVICE.values():
-        if said.endswith(f"; {advice}"):
-            return said.removesuffix(f"; {advice}"), f"{advice}; {_ASKED_AGAIN}"
-    return said, _ASKED_AGAIN
+        if message.endswith(f"; {advice}"):
+            return message.removesuffix(f"; {advice}"), f"{advice}; {_ASKED_AGAIN}"
+    return message, _ASKED_AGAIN
 
 
 def loader_state() -> dict[str, Any]:

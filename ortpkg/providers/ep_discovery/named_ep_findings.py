@@ -17,9 +17,9 @@ from ortpkg.providers.ep_discovery.ep_finding import EpFinding, problem_of_file,
 from ortpkg.providers.ep_discovery.ep_wheels import ask_package, names_of_library
 from ortpkg.providers.ep_discovery.named_ep_libraries import NamedLibrary
 
-#: More entries of a folder are not looked at.
+#: Most entries of a folder that are looked at.
 _MOST_FILES = 10_000
-#: Nor are more libraries of one folder tried, each in a process of its own.
+#: Most libraries of one folder that are tried, each in a process of its own.
 _MOST_LIBRARIES = 32
 
 

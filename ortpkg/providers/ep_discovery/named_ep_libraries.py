@@ -20,7 +20,7 @@ from ortpkg.host.directories import config_directory
 from ortpkg.providers.ep_discovery.ep_candidates import EP_LIBRARIES_VARIABLE
 from ortpkg.storage.file_replacement import replace_file
 
-#: What the variable names, as a list in the user's ``ortpkg.toml``.
+#: Setting in the user's ``ortpkg.toml``: the variable's paths as a list.
 EP_LIBRARIES_SETTING = "ep_libraries"
 _SETTINGS_FILE = "ortpkg.toml"
 _ADDED_FILE = "ep_libraries.json"

@@ -19,7 +19,7 @@ _LIBRARY_PATH = "library_path"
 #: End of a registration name that allows a library to list devices that are not here, and the
 #: metadata by which onnxruntime tells them.
 _ABSENT_SUFFIX, _VIRTUAL = ".virtual", "is_virtual"
-#: Libraries that write to standard output while they are loaded → how such a line begins.
+#: Libraries that write to standard output while they are loaded → beginning of such a line.
 _TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
 _loaded: set[str] = set()
 #: Library → names of the EPs that came with it, for releases of onnxruntime (before 1.24.2) that do
@@ -59,20 +59,20 @@ def register_ep_library(
         ExecutionProviderError: onnxruntime or the library refuses.
     """
     with _lock:
-        own = registered_devices(onnxruntime, path)
-        if not own:
+        devices = registered_devices(onnxruntime, path)
+        if not devices:
             name = f"{ep_name}{_ABSENT_SUFFIX}" if allows_absent else ep_name
             added = _register(onnxruntime, ep_name, name, path)
             _names_by_path[path] = frozenset((ep_name, *siblings) if added is None else added)
-            own = registered_devices(onnxruntime, path)
+            devices = registered_devices(onnxruntime, path)
         if allows_absent:
             return tuple(
-                ep_device for ep_device in own if _VIRTUAL in dict(ep_device.device.metadata)
+                ep_device for ep_device in devices if _VIRTUAL in dict(ep_device.device.metadata)
             )
-        named = tuple(ep_device for ep_device in own if ep_device.ep_name == ep_name)
+        named = tuple(ep_device for ep_device in devices if ep_device.ep_name == ep_name)
         # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
-        names = {*siblings, *(ep_device.ep_name for ep_device in own)}
-        others = tuple(ep_device for ep_device in own if ep_device.ep_name not in siblings)
+        names = {*siblings, *(ep_device.ep_name for ep_device in devices)}
+        others = tuple(ep_device for ep_device in devices if ep_device.ep_name not in siblings)
         return named or tuple(
             ep_device for ep_device in others if ep_device.ep_name.rpartition(".")[0] not in names
         )
@@ -81,7 +81,10 @@ def register_ep_library(
 def _register(onnxruntime: Any, ep_name: str, name: str, path: str) -> set[str] | None:
     """Register a library under ``name``; return the EPs that are new then.
 
-    None where something was registered under that name before. Raises LibraryRefusedError.
+    None if something was registered under that name before.
+
+    Raises:
+        LibraryRefusedError: onnxruntime or the library refuses.
     """
     release = f"onnxruntime {onnxruntime.__version__}"
     register = getattr(onnxruntime, "register_execution_provider_library", None)
@@ -105,8 +108,8 @@ def _register(onnxruntime: Any, ep_name: str, name: str, path: str) -> set[str] 
 
 def _why_refused(error: Exception, path: str) -> str:
     """Return the message of the library or the system's loader inside onnxruntime's error."""
-    said = words_of(error).rstrip(".")
-    return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
+    words = words_of(error).rstrip(".")
+    return words.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or words
 
 
 def load_quietly(path: str) -> None:
@@ -118,14 +121,14 @@ def load_quietly(path: str) -> None:
         _lock,
         _without_lines(start),
         contextlib.suppress(OSError),
-    ):  # whoever needs it says what is wrong
+    ):  # using the library raises the error
         ctypes.CDLL(path)
     _loaded.add(path)
 
 
 @contextlib.contextmanager
 def _without_lines(start: bytes) -> Iterator[None]:
-    """Writes native code's standard output there afterwards, but for lines with that start."""
+    """Hold back native code's standard output, then write it without lines with that start."""
     sys.stdout.flush()
     libc = ctypes.CDLL(None)
     libc.fflush(None)
