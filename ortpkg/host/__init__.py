@@ -1,7 +1,7 @@
-"""The machine's resources for a program that runs on it: memory, cores, processes, folders.
+"""Resources of the machine for a program that runs on it: memory, cores, processes, folders.
 
-``ortpkg.devices`` finds the kinds of its devices. ``psutil`` answers; each function loads it when it
-is called, since that takes as long as a selection.
+``ortpkg.devices`` finds its devices. ``psutil`` answers; each function loads it when it is called,
+since that takes as long as a selection.
 
 Other folders may import: ``cores``, ``descendants``, ``directories``, ``memory``,
 ``signal_handlers``, ``signal_stack``, ``turns``.

@@ -47,9 +47,9 @@ def read_document(data: bytes | memoryview) -> dict[str, Value]:
     """Return the document that ``data`` consists of, to its last byte.
 
     Raises:
-        BsonError: for anything else, for a key that comes twice, for types that no container has
-            (arrays, binary data, ...), and for more than MOST_DEPTH levels or MOST_VALUES values;
-            the message says at which byte.
+        BsonError: the data is anything else, a key comes twice, a value has a type that no
+            container uses (arrays, binary data, ...), or there are more than MOST_DEPTH levels or
+            MOST_VALUES values; the message says at which byte.
     """
     reader = _Reader(bytes(data))
     document = reader.document(len(reader.data), depth=1)

@@ -23,7 +23,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode, Gr
 
 
 class CompilingInterface(ExecutionProvider):
-    """Five methods; the last two are for providers that keep what they compiled.
+    """Interface of a provider that compiles; exporting and importing contexts is optional.
 
     Attributes:
         context_sources: values of an EPContext node's ``source`` that are the provider's own,

@@ -342,7 +342,7 @@ class CompilingProvider(CompilingInterface):
         """Return the context behind an EPContext node, and its partition.
 
         Raises:
-            EpContextError: for all faults (INVALID_GRAPH).
+            EpContextError: the context has any fault (INVALID_GRAPH).
         """
         attributes = ep_context_attributes(context_node)
         name = attributes.partition_name or fused.node.name

@@ -233,7 +233,7 @@ def _mapped(path: str, stamp: FileStamp) -> mmap.mmap:
 
 
 class _UnlimitedRun:
-    """Run that nobody ends from inside."""
+    """Run without limits of its own; the parent process ends it."""
 
     is_watched = False
     is_memory_limited = False

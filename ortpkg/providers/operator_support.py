@@ -57,7 +57,7 @@ def who_has(operator: Operator) -> str:
 
 
 def is_public_operator(operator: Operator) -> bool:
-    """Return True if a library knows the operator's domain (com.microsoft: its definition)."""
+    """Return True if a library knows the operator's domain (com.microsoft: the operator itself)."""
     domain, name = operator
     if domain == MICROSOFT_DOMAIN:
         return name in ONNXRUNTIME_CONTRIB_OPERATORS
