@@ -20,7 +20,8 @@ from ortpkg.codegen.schedules.attention_tiling import FEW_QUERIES, attention_til
 from ortpkg.codegen.schedules.blocked_attention import attend_by_blocks
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product_space import parts_count, split_index
+from ortpkg.codegen.schedules.parts import parts_count
+from ortpkg.codegen.schedules.product_space import split_index
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.single_attention import attend_one_by_one
 from ortpkg.codegen.tensor_ir.elements import Tensor

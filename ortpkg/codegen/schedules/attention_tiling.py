@@ -15,6 +15,7 @@ from math import lcm, prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import even_part
 from ortpkg.codegen.schedules.product_tiling import ProductSizes, product_tiling
 from ortpkg.codegen.tensor_ir.operations import Attention
 
@@ -70,7 +71,7 @@ def attention_tiling(attention: Attention, model: MachineModel) -> AttentionTili
     lanes = model.lanes(Scalar.F32)
     keys = attention.keys if isinstance(attention.keys, int) else None
     query_block = _query_block(attention, lanes)
-    most_keys = _even_part(keys, _most_keys(attention, model)) if keys else _most_keys(
+    most_keys = even_part(keys, _most_keys(attention, model)) if keys else _most_keys(
         attention, model
     )  # fmt: skip
     scores = product_tiling(
@@ -104,7 +105,7 @@ def _query_block(attention: Attention, lanes: int) -> int:
     heads = max(1, prod(batch_sizes))
     unit = max(1, keys * (_width(attention) // lanes))
     most = min(_MOST_QUERIES, _MOST_WORK // unit, queries * heads // _TILES)
-    return _even_part(max(queries, 1), max(most, _LEAST_QUERIES))
+    return even_part(max(queries, 1), max(most, _LEAST_QUERIES))
 
 
 def _most_keys(attention: Attention, model: MachineModel) -> int:
@@ -118,9 +119,3 @@ def _width(attention: Attention) -> int:
     if not isinstance(width, int) or not isinstance(value_width, int):
         raise TypeError(f"heads of the widths {width} and {value_width} are not scheduled")
     return width + value_width
-
-
-def _even_part(total: int, most: int) -> int:
-    """Return the size of equal parts of ``total``, as few as parts of at most ``most`` allow."""
-    parts = -(-total // most)
-    return -(-total // parts)

@@ -11,8 +11,8 @@ from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.attention_sides import row_vectors
 from ortpkg.codegen.schedules.attention_tile import AttentionTile
-from ortpkg.codegen.schedules.product_packing import transposed
 from ortpkg.codegen.schedules.register_tile import add_products, zero_sums
+from ortpkg.codegen.schedules.transposed_square import transposed_square
 
 
 def attend_by_blocks(tile: AttentionTile) -> None:
@@ -120,7 +120,7 @@ class _BlockedAttention:
 
         def turn(start: Operand, count: int | None) -> None:
             rows = [tile.sides.key(tile.head, key_row, start, count) for key_row in keys]
-            for number, vector in enumerate(transposed(b, rows)[:count]):
+            for number, vector in enumerate(transposed_square(b, rows)[:count]):
                 row = b.mul(b.add(b.index(start), number), self._tiling.key_panel)
                 b.store(self._keys, b.add(target, row), vector)
 

@@ -8,6 +8,7 @@ from functools import partial
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.kernel_versions import Version, versions_by_size
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_bfloats import (
     bfloats_in_place,
     constant_bfloats,
@@ -30,7 +31,6 @@ from ortpkg.codegen.schedules.product_packing import (
 from ortpkg.codegen.schedules.product_space import (
     RightPanels,
     StridedRows,
-    parts_count,
     product_space,
     rows_in_place,
 )

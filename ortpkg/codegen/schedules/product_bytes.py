@@ -20,6 +20,7 @@ from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_packing import (
     batch_strides,
     by_vectors,
@@ -34,7 +35,6 @@ from ortpkg.codegen.schedules.product_space import (
     PackedTensor,
     RightPanels,
     StridedRows,
-    parts_count,
     rows_in_place,
     split_index,
     sum_of_strides,

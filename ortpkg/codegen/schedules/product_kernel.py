@@ -17,11 +17,11 @@ from ortpkg.codegen.loop_ir.loop_types import LoopType
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_space import (
     ProductSpace,
     RightPanels,
     StridedRows,
-    parts_count,
     split_index,
     sum_of_strides,
 )

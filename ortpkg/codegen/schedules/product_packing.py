@@ -20,17 +20,18 @@ from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.linear_reads import LinearIndex, linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_space import (
     PackedTensor,
     RightPanels,
     StridedRows,
     axes_of,
     columns_in_place,
-    parts_count,
     split_index,
     sum_of_strides,
 )
 from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
+from ortpkg.codegen.schedules.transposed_square import transposed_square
 from ortpkg.codegen.tensor_ir.elements import Element, Read, Tensor
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size
@@ -291,7 +292,7 @@ class _PanelKernel:
                 self._value(matrix, step.index, row_column, self._axis, lanes)
                 for row_column in columns
             ]
-            for number, vector in enumerate(transposed(b, rows)):
+            for number, vector in enumerate(transposed_square(b, rows)):
                 row = b.add(start, b.mul(b.add(step.index, number), self._width))
                 b.store(self._output, row, vector)
         with b.loop(whole, end, hint="step") as step, b.loop(0, lanes) as lane:
@@ -299,25 +300,6 @@ class _PanelKernel:
             value = self._value(matrix, step.index, one, self._axis, 1)
             row = b.add(start, b.mul(step.index, self._width))
             b.store(self._output, b.add(row, lane.index), value)
-
-
-def transposed(builder: KernelBuilder, rows: Sequence[Value]) -> list[Value]:
-    """Return the transpose of a square of vectors, whose number of lanes is a power of two."""
-    count = len(rows)
-    values = list(rows)
-    half = count // 2
-    while half:
-        # exchange the upper half of each block's lanes with the lower half of its partner's
-        low = [lane if not lane & half else lane - half + count for lane in range(count)]
-        high = [lane + half if not lane & half else lane + count for lane in range(count)]
-        made = list(values)
-        for row in range(count):
-            if not row & half:
-                pair = (values[row], values[row + half])
-                made[row] = builder.shuffle(*pair, low)
-                made[row + half] = builder.shuffle(*pair, high)
-        values, half = made, half // 2
-    return values
 
 
 def by_vectors(

@@ -13,7 +13,7 @@ from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
 from ortpkg.codegen.tensor_ir.elements import Element, Position, Read, Tensor, parts_of
 from ortpkg.codegen.tensor_ir.operations import Product
-from ortpkg.shapes.expressions import Size, operation
+from ortpkg.shapes.expressions import Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +178,3 @@ def sum_of_strides(
     for position, stride in zip(positions, strides, strict=True):
         index = b.add(index, b.mul(b.index(position), maker.size(stride)))
     return index
-
-
-def parts_count(size: Size, part: int) -> Size:
-    """Return the number of parts of a size; the last one may be smaller."""
-    return operation("floor", size + (part - 1), part) if part != 1 else size

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.parts import even_part
 from ortpkg.shapes.expressions import Size
 
 #: Assumed value of an unknown size: for register tiles, and for sharing work.
@@ -100,13 +101,13 @@ def product_tiling(model: MachineModel, sizes: ProductSizes) -> ProductTiling:
     work = min(max(row_tiles * panels * unit // _TILES, _LEAST_WORK), _MOST_WORK)
     units = max(1, work // unit)
     reusing = -(-_REUSING_ROWS // tile_rows)
-    tiles_of_block = _even_part(max(row_tiles, 1), max(units, reusing))
+    tiles_of_block = even_part(max(row_tiles, 1), max(units, reusing))
     return ProductTiling(
         rows=tile_rows,
         vectors=vectors,
         lanes=lanes,
         row_block=tiles_of_block * tile_rows,
-        panel_block=_even_part(max(panels, 1), max(1, units // tiles_of_block)),
+        panel_block=even_part(max(panels, 1), max(1, units // tiles_of_block)),
         k_block=_k_block(model, steps, vectors, is_reused=tiles_of_block > 1),
     )
 
@@ -142,15 +143,9 @@ def _cheapest(
     return min(fitting, key=cost)
 
 
-def _even_part(total: int, most: int) -> int:
-    """Return the size of equal parts of ``total``, as few as parts of at most ``most`` allow."""
-    parts = -(-total // most)
-    return -(-total // parts)
-
-
 def _k_block(model: MachineModel, steps: Size, vectors: int, *, is_reused: bool) -> int | None:
     """Return the steps with which the part of a panel that tiles share stays in half of L2."""
     most = max(16, model.l2_nbytes // 2 // (vectors * model.vector_nbytes))
     if not is_reused or (isinstance(steps, int) and steps <= most):
         return None
-    return _even_part(steps, most) if isinstance(steps, int) else most
+    return even_part(steps, most) if isinstance(steps, int) else most

@@ -9,6 +9,7 @@ from math import prod
 
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.parts import even_part, parts_count
 from ortpkg.shapes.expressions import Size, operation
 
 
@@ -30,12 +31,12 @@ class RowTiles:
     @property
     def chunks(self) -> Size:
         """Number of tiles along a row."""
-        return 1 if self.chunk is None else ceil_quotient(self.width, self.chunk)
+        return 1 if self.chunk is None else parts_count(self.width, self.chunk)
 
     @property
     def count(self) -> Size:
         """Total number of tiles."""
-        return ceil_quotient(self.rows, self.rows_per_tile) * self.chunks
+        return parts_count(self.rows, self.rows_per_tile) * self.chunks
 
     @contextmanager
     def each_row(self, maker: KernelMaker) -> Iterator[tuple[Operand, Operand, Operand]]:
@@ -79,19 +80,14 @@ def row_tiles(rows: Size, width: Size, wanted: int, *, may_split: bool) -> RowTi
     if isinstance(width, int):
         chunk = wanted if may_split and width > wanted * 3 // 2 else None
         if chunk is not None:
-            chunk = _even_share(width, chunk)
+            chunk = even_part(width, chunk, multiple=64)
         per_tile: Size = max(1, wanted // max(width, 1))
     else:
         chunk = wanted if may_split else None
         per_tile = operation("max", 1, operation("floor", wanted, operation("max", 1, width)))
     if isinstance(per_tile, int) and isinstance(rows, int) and rows:
-        per_tile = _even_share(rows, per_tile, multiple=1)
+        per_tile = even_part(rows, per_tile)
     return RowTiles(rows=rows, width=width, rows_per_tile=per_tile, chunk=chunk)
-
-
-def ceil_quotient(size: Size, divisor: Size) -> Size:
-    """Return the number of parts of size ``divisor`` that cover the size."""
-    return operation("floor", size + divisor + -1, divisor)
 
 
 def positions_of(b: KernelBuilder, number: Operand, sizes: Sequence[Operand]) -> list[Operand]:
@@ -106,10 +102,3 @@ def positions_of(b: KernelBuilder, number: Operand, sizes: Sequence[Operand]) ->
 def product_of(sizes: Sequence[Size]) -> Size:
     """Return the product of sizes; 1 for none."""
     return prod(sizes, start=1)
-
-
-def _even_share(total: int, most: int, *, multiple: int = 64) -> int:
-    """Return about ``most``, such that all parts of a total have nearly the same size."""
-    parts = -(-total // most)
-    share = -(-total // parts)
-    return -(-share // multiple) * multiple

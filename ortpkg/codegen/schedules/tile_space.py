@@ -6,7 +6,8 @@ from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Value
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.shapes.expressions import Size, operation
+from ortpkg.codegen.schedules.parts import parts_count
+from ortpkg.shapes.expressions import Size
 
 
 class TileSpace:
@@ -19,7 +20,7 @@ class TileSpace:
 
     def __init__(self, maker: KernelMaker, *dimensions: tuple[Size, int | None]) -> None:
         """Create tiles over dimensions (size, length of a range), None for a range of all."""
-        counts = [1 if length is None else quotient_up(size, length) for size, length in dimensions]
+        counts = [1 if length is None else parts_count(size, length) for size, length in dimensions]
         self.tile_count: Size = prod(counts, start=1)
         b = maker.builder
         rest = b.tile
@@ -39,10 +40,3 @@ class TileSpace:
                 stop = b.least(stop, maker.size(size))
             ranges.append((first, stop))
         self.ranges = ranges[::-1]
-
-
-def quotient_up(size: Size, divisor: int) -> Size:
-    """Return the quotient, rounded up."""
-    if divisor == 1:
-        return size
-    return operation("floor", size + divisor - 1, divisor)

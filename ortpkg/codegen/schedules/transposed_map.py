@@ -5,25 +5,25 @@ Both sides are accessed in whole vectors, and use all of a cache line while it i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ortpkg.codegen.fusion.substitution import replace_reads
 from ortpkg.codegen.loop_ir.kernel import Value
-from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.map_body import FlatMap, MapBody
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.row_tiles import (
     RowTiles,
-    ceil_quotient,
     positions_of,
     product_of,
     row_tiles,
 )
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.transposed_square import transposed_square
 from ortpkg.codegen.schedules.vector_loops import whole_end
 from ortpkg.codegen.tensor_ir.elements import Made, Read, parts_of
 from ortpkg.shapes.expressions import Size
@@ -88,7 +88,7 @@ class _TransposedMap:
             for dimension in range(len(axes))
             if dimension not in {self._axis, self._vector_axis}
         ]
-        blocks = ceil_quotient(axes[self._axis], self._block)
+        blocks = parts_count(axes[self._axis], self._block)
         tiles = self._tiles(product_of([axes[dimension] for dimension in outer]) * blocks)
         sizes = [*(maker.size(axes[dimension]) for dimension in outer), maker.size(blocks)]
         with tiles.each_row(maker) as (row, start, stop):
@@ -133,22 +133,6 @@ class _TransposedMap:
                 self._values.value_of(self._read, at, vector_axis=self._axis, lanes=lanes)
             )
         at[self._vector_axis] = along
-        for lane, vector in enumerate(transposed_lanes(b, vectors)):
+        for lane, vector in enumerate(transposed_square(b, vectors)):
             at[self._axis] = b.add(across, lane)
             self._body.compute(self._value, at, lanes, made=vector)
-
-
-def transposed_lanes(b: KernelBuilder, vectors: Sequence[Value]) -> list[Value]:
-    """Return the transpose of a square: lane j of vector i becomes lane i of vector j."""
-    rows, lanes = list(vectors), len(vectors)
-    step = 1
-    while step < lanes:
-        low = [lane if not lane & step else lanes + (lane ^ step) for lane in range(lanes)]
-        high = [lane + step if not lane & step else lanes + lane for lane in range(lanes)]
-        for row in range(lanes):
-            if not row & step:
-                left, right = rows[row], rows[row + step]
-                rows[row] = b.shuffle(left, right, low)
-                rows[row + step] = b.shuffle(left, right, high)
-        step *= 2
-    return rows

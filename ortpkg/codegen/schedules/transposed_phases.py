@@ -21,8 +21,8 @@ from ortpkg.codegen.schedules.convolution_weights import (
     WeightLayout,
     packing_kernel,
 )
+from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
-from ortpkg.codegen.schedules.tile_space import quotient_up
 from ortpkg.codegen.schedules.window_axes import WindowAxis
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution
@@ -101,7 +101,7 @@ def _phase(
     meeting = [tap for tap in range(kernel) if (first + tap * dilation - before) % spread == 0]
     taps = range(meeting[0], kernel, step) if meeting else range(0)
     shift = (first + taps.start * dilation - before) // spread if meeting else 0
-    count = quotient_up(output - first, spread)
+    count = parts_count(output - first, spread)
     inner = dilation // gcd(dilation, spread)
     reach = count - 1 + shift + max(len(taps) - 1, 0) * inner + 1
     return AxisPhases(
