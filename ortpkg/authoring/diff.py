@@ -23,7 +23,7 @@ from ortpkg.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import ORT, data_folder_of
-from ortpkg.package.integrity.transferable_files import verify_all_here
+from ortpkg.package.integrity.transferable_files import verify_whole
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 from ortpkg.storage.hashing import Progress, hash_files
@@ -124,7 +124,7 @@ def diff(
     with opened(old, progress=progress) as first, opened(new, progress=progress) as second:
         for package in (first, second):
             # Absent files cannot be compared.
-            verify_all_here(package.root)
+            verify_whole(package.root)
         return _diff(first, second, progress)
 
 

@@ -36,7 +36,6 @@ from ortpkg.graph.value_types import element_type_from_number
 from ortpkg.host.cores import usable_cores
 from ortpkg.storage.composed_file import ComposedFile, FileRange
 
-_CHUNK_NBYTES = 1024 * 1024
 # largest weight whose numbers are compared, not only its bytes
 _MOST_COMPARED_NBYTES = 64 * 1024 * 1024
 _DEFAULT_LIMITS = ModelLimits()
@@ -210,7 +209,7 @@ class _Model:
             data = self._external[_external_key(tensor)]
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
-            tensor.raw_data = _digest_of_range(data).encode()
+            tensor.raw_data = ComposedFile((data,)).sha256().encode()
 
     def _replace_sparse_data_by_digest(self, sparse: onnx.SparseTensorProto) -> None:
         self._replace_data_by_digest(sparse.values)
@@ -231,7 +230,11 @@ class _Initializer:
 
     def digest(self) -> str:
         """Return the SHA-256 of the bytes as they are stored."""
-        return _sha256(self.data) if isinstance(self.data, bytes) else _digest_of_range(self.data)
+        return (
+            _sha256(self.data)
+            if isinstance(self.data, bytes)
+            else ComposedFile((self.data,)).sha256()
+        )
 
     def array(self) -> Array:
         """Return the values; data in a file is mapped, not read."""
@@ -358,14 +361,6 @@ def _operator(node: onnx.NodeProto) -> str:
 def _digest_of_interface(graph: onnx.GraphProto) -> str:
     names = [text_of(value.name, "value name") for value in (*graph.input, *graph.output)]
     return _sha256("\0".join([str(len(graph.input)), *names]).encode("utf-8", "surrogateescape"))
-
-
-def _digest_of_range(data: FileRange) -> str:
-    sha256 = hashlib.sha256()
-    with ComposedFile((data,)).open() as stream:
-        while chunk := stream.read(_CHUNK_NBYTES):
-            sha256.update(chunk)
-    return sha256.hexdigest()
 
 
 def _sha256(data: bytes) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from ortpkg.package.formats.executor_info import (
 )
 from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable
+from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
 
 _CONFIG_ENTRY = "session."
@@ -140,7 +140,7 @@ def folded_names(names: Iterable[str]) -> dict[str, str]:
     """Map each name, folded as on a case-blind file system, to the first such name."""
     folded: dict[str, str] = {}
     for name in names:
-        folded.setdefault(_folded(name), name)
+        folded.setdefault(folded_name(name), name)
     return folded
 
 
@@ -152,10 +152,10 @@ def check_free_name(
     ``existing`` comes from :func:`folded_names`, so that many names are checked with one folding.
     """
     if reason := why_not_a_name(name) or (
-        "is a document's name" if _folded(name) == METADATA else None
+        "is a document's name" if folded_name(name) == METADATA else None
     ):
         raise AuthoringError(f"the {noun} name {quoted(name)} {reason}: choose another one")
-    if (other := existing.get(_folded(name))) is not None:
+    if (other := existing.get(folded_name(name))) is not None:
         is_same = other == name
         same = "" if is_same else f" (where case does not count, {quoted(other)} is the same)"
         raise AuthoringError(
@@ -277,7 +277,3 @@ def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None
             raise AuthoringError(
                 f"session option {quoted(key)}: there is no folder {quoted(value)} beside the model"
             )
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()

@@ -17,7 +17,7 @@ from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import DifferenceKind, is_within, list_files
 from ortpkg.package.integrity.digests import read_entries
-from ortpkg.package.integrity.transferable_files import check_whole
+from ortpkg.package.integrity.transferable_files import verify_whole
 from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -54,7 +54,7 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
         notify(f"{root.name} has no {DIGESTS_FILE}: damage to it would go unnoticed")
         return
     check_record(root)
-    check_whole(root, recorded)
+    verify_whole(root, recorded)
     differences = differences_of(root, progress=progress)
     extra = [
         difference.file for difference in differences if difference.kind is DifferenceKind.EXTRA

@@ -6,15 +6,12 @@ not become stale.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
 from ortpkg.authoring.sharing_group import SharingGroup
 from ortpkg.package.derived_variants import Derivation, DigestsOf, derivation_of, why_stale
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.storage.composed_file import ComposedFile
-
-_CHUNK_NBYTES = 1 << 20
 
 
 def restated_sources(
@@ -43,8 +40,4 @@ def restated_sources(
 
 def _sha256(group: SharingGroup, location: str) -> str:
     content = group.new_files.get(location) or ComposedFile.copy_of(group.host.path / location)
-    sha256 = hashlib.sha256()
-    with content.open() as stream:
-        while chunk := stream.read(_CHUNK_NBYTES):
-            sha256.update(chunk)
-    return sha256.hexdigest()
+    return content.sha256()

@@ -8,9 +8,7 @@ needs "..", a link or a session option.
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
-import unicodedata
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
 from ortpkg.package.paths.path_text import why_not_a_name
+from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 
 #: Smaller tensors are not worth sharing, nor taking a file apart for.
@@ -35,7 +34,6 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 CHECKSUM_FOLDER = "shared_weights"
-_HASHED_NBYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class SharedFolder:
         self.new_nbytes = 0
         self._keys = keys
         self._names: MutableMapping[str, None] = {
-            _folded(entry.name): None for entry in path.iterdir()
+            folded_name(entry.name): None for entry in path.iterdir()
         }
         self._places: MutableMapping[ContentKey, Place] = {}
         self._whole_files: MutableMapping[ContentKey, str] = {}
@@ -148,7 +146,7 @@ class SharedFolder:
             AuthoringError: the existing file is damaged.
         """
         content, offsets = _composed(tensors)
-        sha256 = _sha256(content) if by_checksum else ""
+        sha256 = content.sha256() if by_checksum else ""
         location = (
             f"{CHECKSUM_FOLDER}/{sha256}/model.data"
             if by_checksum
@@ -157,7 +155,7 @@ class SharedFolder:
         path = self.path / location
         if not path.exists():
             self._add_file(location, content)
-        elif _sha256(ComposedFile.copy_of(path)) != sha256:
+        elif ComposedFile.copy_of(path).sha256() != sha256:
             raise AuthoringError(
                 f"{quoted(location)} in {quoted(self.path)} is damaged: its name says another"
                 " SHA-256"
@@ -207,24 +205,24 @@ class SharedFolder:
 
         Case is ignored.
         """
-        return _folded(PurePosixPath(location).parts[0]) not in self._names
+        return folded_name(PurePosixPath(location).parts[0]) not in self._names
 
     def _add_file(self, location: str, content: ComposedFile) -> None:
         present = self.new_files.get(location)
         self.new_nbytes += content.nbytes - (present.nbytes if present is not None else 0)
         self.new_files[location] = content
-        self._names[_folded(PurePosixPath(location).parts[0])] = None
+        self._names[folded_name(PurePosixPath(location).parts[0])] = None
 
     def free_name(self, *preferred: str, reserved_names: Iterable[str] = ()) -> str:
         """Return the first portable and free one of ``preferred``, or the last with a number."""
-        reserved = {_folded(name) for name in reserved_names}
+        reserved = {folded_name(name) for name in reserved_names}
         stem, dot, suffix = preferred[-1].rpartition(".")
         numbered = (f"{stem or 'model'}-{number}{dot}{suffix}" for number in itertools.count(2))
         for name in itertools.chain(preferred, numbered):
             if (
                 why_not_a_name(name) is None
                 and self.is_free(name)
-                and _folded(name) not in reserved
+                and folded_name(name) not in reserved
             ):
                 return name
         raise AssertionError("there are endlessly many numbers")
@@ -424,15 +422,3 @@ def _composed(
         offsets[key] = end + padding
         end += padding + data.nbytes
     return ComposedFile(tuple(segments)), offsets
-
-
-def _sha256(content: ComposedFile) -> str:
-    sha256 = hashlib.sha256()
-    with content.open() as stream:
-        while chunk := stream.read(_HASHED_NBYTES):
-            sha256.update(chunk)
-    return sha256.hexdigest()
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()

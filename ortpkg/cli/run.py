@@ -217,11 +217,7 @@ class _Runner:
         """Print on standard error what runs where."""
         for name, verdict in self.places.items():
             ep_device = verdict.ep_device
-            where = (
-                "any execution provider"
-                if ep_device is None
-                else f"{ep_device.ep_name} ({ep_device.backend})"
-            )
+            where = "any execution provider" if ep_device is None else ep_device.ep_and_backend
             hardware = (
                 ""
                 if ep_device is None or ep_device.device is None

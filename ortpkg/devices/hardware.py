@@ -93,6 +93,11 @@ class EpDevice:
     ep_metadata: Mapping[str, str] = field(default_factory=dict)
     ep_options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def ep_and_backend(self) -> str:
+        """Text for people, e.g. "CPUExecutionProvider (embedded)"."""
+        return f"{self.ep_name} ({self.backend})"
+
 
 def hardware_label(device: HardwareDevice) -> str:
     """Return a text for people, e.g. "GPU (NVIDIA H200)"; only the type if the name is unknown.

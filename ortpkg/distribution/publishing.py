@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,7 +33,7 @@ from ortpkg.registry.artifact import (
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.references import DEFAULT_TAG, is_tag
 from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_operations import FileOperations, open_unlinked
 from ortpkg.storage.hashing import FileDigest, Progress, hash_bytes
 from ortpkg.storage.package_lock import lock_package
 
@@ -223,16 +221,8 @@ class _Push:
 def _opened(path: Path, root: Path) -> BinaryIO:
     """Open a regular file of the package, without following links or waiting for pipes."""
     try:
-        stream = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - its caller closes it
+        return open_unlinked(path, "rb")
     except OSError as error:
         raise PackageFormatError(
             f"{quoted(path)} cannot be read: {error.strerror}", path=root
         ) from error
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        stream.close()
-        raise PackageFormatError(f"{quoted(path)} is not a regular file", path=root)
-    return stream
-
-
-def _open_nonblocking(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))

@@ -51,11 +51,7 @@ _BY_BYTES = (
     (0, b"<?xml", _OPENVINO),
     (0, b"<!doctype html", _WEB_PAGE),
     (0, b"<html", _WEB_PAGE),
-    (
-        0,
-        b"version https://git-lfs",
-        "a pointer to a large file that git did not fetch: git lfs pull",
-    ),
+    (0, b"version https://git-lfs", _POINTER),
 )
 _MOST_NBYTES = 24
 

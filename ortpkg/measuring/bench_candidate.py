@@ -56,10 +56,7 @@ class BenchCandidate:
     @property
     def label(self) -> str:
         """One line for people."""
-        return (
-            f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_name}"
-            f" ({self.ep_device.backend})"
-        )
+        return f"{self.component_name}/{self.variant_name} on {self.ep_device.ep_and_backend}"
 
     def session_arguments(self, threads: int) -> dict[str, Any]:
         """Return the arguments of the session in ``child_worker``, as JSON.

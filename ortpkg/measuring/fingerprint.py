@@ -58,7 +58,7 @@ def fingerprint_of(machine: Machine, ep_devices: Iterable[EpDevice]) -> dict[str
     for number, device in enumerate(machine.hardware):
         facts |= _device_facts(f"{number} ({device.type})", device)
     for ep_device in ep_devices:
-        facts[f"{_EP}{ep_device.ep_name} ({ep_device.backend})"] = ep_device.ep_version or _UNKNOWN
+        facts[f"{_EP}{ep_device.ep_and_backend}"] = ep_device.ep_version or _UNKNOWN
     return facts
 
 

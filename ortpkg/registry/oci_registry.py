@@ -28,7 +28,6 @@ from ortpkg.registry.http_addresses import origin, parse_registry_host
 from ortpkg.registry.http_transport import WholeAnswer
 from ortpkg.registry.references import is_repository, is_tag
 from ortpkg.registry.referrers import (
-    INDEX_TYPE,
     MOST_REFERRERS,
     fallback_tag,
     index_content,
@@ -38,10 +37,10 @@ from ortpkg.registry.referrers import (
 )
 from ortpkg.registry.registry_answers import parse_json_object, refusal
 from ortpkg.registry.registry_client import RegistryClient
-from ortpkg.registry.repository import MOST_MANIFEST_NBYTES, Repository
+from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MOST_MANIFEST_NBYTES, Repository
 
 _ACCEPTED = (
-    f"application/vnd.oci.image.manifest.v1+json, {INDEX_TYPE},"
+    f"application/vnd.oci.image.manifest.v1+json, {INDEX_MEDIA_TYPE},"
     " application/vnd.docker.distribution.manifest.v2+json,"
     " application/vnd.docker.distribution.manifest.list.v2+json, */*;q=0.1"
 )
@@ -312,7 +311,7 @@ class OciRegistry(Repository):
             index = self.resolve(fallback_tag(digest))
         except ArtifactNotFoundError:
             return []
-        if index.media_type != INDEX_TYPE:
+        if index.media_type != INDEX_MEDIA_TYPE:
             raise self._wrong(f"{what}: the tag {fallback_tag(digest)} is no index")
         document = parse_json_object(self.read_manifest(index), what, str(self.client.host))
         return parse_index(document, registry=str(self.client.host), what=what)
@@ -329,7 +328,7 @@ class OciRegistry(Repository):
                 return
             content = index_content([*referrers, entry])
             digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-            index = Descriptor(media_type=INDEX_TYPE, digest=digest, nbytes=len(content))
+            index = Descriptor(media_type=INDEX_MEDIA_TYPE, digest=digest, nbytes=len(content))
             self._put_manifest(content, index, fallback_tag(subject))
         if all(referrer.digest != entry.digest for referrer in self._referrers_by_tag(subject)):
             raise RegistryError(

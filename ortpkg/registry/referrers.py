@@ -13,8 +13,8 @@ from typing import Any
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ArtifactFormatError
 from ortpkg.registry.descriptors import Descriptor, parse_annotations, parse_descriptor
+from ortpkg.registry.repository import INDEX_MEDIA_TYPE
 
-INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 MOST_REFERRERS = 10_000
 _ABOUT_A_MANIFEST = re.compile(r"sha256-[0-9a-f]{64}(?:\..*)?")
 
@@ -60,7 +60,7 @@ def index_content(manifests: Iterable[Descriptor]) -> bytes:
     """Return the bytes of an index of manifests."""
     document = {
         "schemaVersion": 2,
-        "mediaType": INDEX_TYPE,
+        "mediaType": INDEX_MEDIA_TYPE,
         "manifests": [manifest.to_json() for manifest in manifests],
     }
     return json.dumps(document, separators=(",", ":")).encode()

@@ -138,7 +138,7 @@ def record_samples(
         ep_device = variant.verdict(backend=wishes.backend).ep_device
         on_note(
             f"recorded what variant {quoted(variant.name)} of {quoted(variant.component_name)}"
-            f" gives{'' if ep_device is None else f' on {ep_device.ep_name} ({ep_device.backend})'}"
+            f" gives{'' if ep_device is None else f' on {ep_device.ep_and_backend}'}"
         )
     with tempfile.TemporaryDirectory(prefix="ortpkg-samples-") as folder:
         if samples.inputs:

@@ -144,4 +144,4 @@ def choice_note(winner: Candidate) -> str:
 
 def _backend_on_ep(candidate: Candidate) -> str:
     assert candidate.ep_device is not None
-    return f"{candidate.ep_device.ep_name} ({candidate.ep_device.backend})"
+    return candidate.ep_device.ep_and_backend

@@ -50,7 +50,7 @@ def judge_operators(
     unreadable = _unreadable_reason(needed)
     if unreadable:
         return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=unreadable)
-    backend_text = f"{ep_device.ep_name} ({ep_device.backend})"
+    backend_text = ep_device.ep_and_backend
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept

@@ -18,7 +18,7 @@ def ep_device_label(ep_device: EpDevice | None) -> str:
     if ep_device is None:
         return "no execution provider"
     where = "no reported device" if ep_device.device is None else hardware_label(ep_device.device)
-    return f"{ep_device.ep_name} ({ep_device.backend}) on {where}"
+    return f"{ep_device.ep_and_backend} on {where}"
 
 
 def asked_for(selection: Selection) -> str:

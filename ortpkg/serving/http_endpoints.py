@@ -26,7 +26,7 @@ from ortpkg.serving.protocol_bodies import (
     read_body,
     response_body,
 )
-from ortpkg.serving.protocol_tensors import Array, TensorSpec
+from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.served_versions import ServedVersions
@@ -129,8 +129,8 @@ class ProtocolEndpoints(GenerateEndpoints):
                 "name": model.name,
                 "versions": list(self._versions.versions(model.name)),
                 "platform": "onnx_ortpkg",
-                "inputs": [_tensor_metadata(spec) for spec in model.inputs],
-                "outputs": [_tensor_metadata(spec) for spec in model.outputs],
+                "inputs": [spec.metadata for spec in model.inputs],
+                "outputs": [spec.metadata for spec in model.outputs],
             }
         )
 
@@ -196,10 +196,6 @@ def http_response(body: ResponseBody) -> Response:
 def _model_of(request: Request, versions: ServedVersions) -> ServedModel:
     parameters = request.path_params
     return versions.find(parameters["model_name"], parameters.get("model_version"))
-
-
-def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "datatype": spec.datatype, "shape": spec.stated_shape}
 
 
 def _json_response(content: Any) -> Response:

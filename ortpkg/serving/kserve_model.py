@@ -6,7 +6,6 @@ from typing import Any
 
 from kserve import Model
 
-from ortpkg.serving.protocol_tensors import TensorSpec
 from ortpkg.serving.served_model import ServedModel
 
 
@@ -28,12 +27,8 @@ class PackageModel(Model):
 
     def get_input_types(self) -> list[dict[str, Any]]:
         """Return name, type and shape of each input, as in the protocol's metadata."""
-        return [_tensor_metadata(spec) for spec in self.served.inputs]
+        return [spec.metadata for spec in self.served.inputs]
 
     def get_output_types(self) -> list[dict[str, Any]]:
         """Return name, type and shape of each output, as in the protocol's metadata."""
-        return [_tensor_metadata(spec) for spec in self.served.outputs]
-
-
-def _tensor_metadata(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "datatype": spec.datatype, "shape": spec.stated_shape}
+        return [spec.metadata for spec in self.served.outputs]

@@ -79,6 +79,11 @@ class TensorSpec:
         """Shape for metadata: [-1] if the rank is unknown."""
         return [VARIABLE] if self.shape is None else list(self.shape)
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Entry of the metadata of a model: name, datatype and shape."""
+        return {"name": self.name, "datatype": self.datatype, "shape": self.stated_shape}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenTensor:

@@ -37,13 +37,12 @@ from ortpkg.session.options import (
     ExecutionMode,
     RunOptions,
     SessionOptions,
-    check_run_options,
+    check_options,
 )
 from ortpkg.session.options_of_model import with_options_of_model
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.pickled_session import remade, session_recipe
 from ortpkg.session.provider_list import ProviderName
-from ortpkg.session.session_answers import SessionAnswers
 from ortpkg.session.session_parts import make_session_parts
 from ortpkg.session.session_providers import ProviderRequest
 from ortpkg.session.session_state import SessionState
@@ -59,7 +58,7 @@ from ortpkg.session.thread_choice import ThreadChoice
 _log = logging.getLogger(__name__)
 
 
-class InferenceSession(SessionAnswers, OnnxruntimeSurface):
+class InferenceSession(OnnxruntimeSurface):
     """A model that is ready to run. Any number of threads may run it at the same time."""
 
     def __init__(
@@ -323,7 +322,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             return RunControl(
                 memory_limit_nbytes=limit, timeout_s=timeout_s, weight_nbytes=self._weight_nbytes
             )
-        check_run_options(run_options)
+        check_options(run_options)
         return RunControl(
             memory_limit_nbytes=(
                 limit

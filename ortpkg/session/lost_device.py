@@ -60,10 +60,7 @@ def _absence_text(ep_device: EpDevice) -> str:
     device = ep_device.device
     if device is None or device.type is DeviceType.CPU:
         return ""
-    chosen = (
-        f"{hardware_label(device)}, which selection chose for {ep_device.ep_name}"
-        f" ({ep_device.backend})"
-    )
+    chosen = f"{hardware_label(device)}, which selection chose for {ep_device.ep_and_backend}"
     try:
         factory = find_factory(ep_device.ep_name, backend=ep_device.backend)
         if factory.has_device(ep_device, probe().hardware):

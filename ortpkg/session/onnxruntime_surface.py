@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
 from ortpkg.kernels.op_kernel import Value
@@ -17,18 +16,18 @@ from ortpkg.providers.device_memories import memory_named, numbers_of
 from ortpkg.session.device_values import NO_BORDERS, DeviceBorders
 from ortpkg.session.io_binding import IOBinding
 from ortpkg.session.memory_info import OrtMemoryInfo
-from ortpkg.session.node_args import NodeArg
 from ortpkg.session.onnxruntime_enums import (
     OrtAllocatorType,
     OrtDeviceMemoryType,
     OrtMemoryInfoDeviceType,
     OrtMemType,
 )
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.session.options import RunOptions
 from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.ort_value_vector import OrtValueVector
+from ortpkg.session.session_answers import SessionAnswers
 
 #: Config entry of ONNX Runtime: "1" lets a session report which provider runs which nodes.
 RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
@@ -65,7 +64,7 @@ class OrtEpAssignedSubgraph:
         return list(self.nodes)
 
 
-class OnnxruntimeSurface(ABC):
+class OnnxruntimeSurface(SessionAnswers):
     """Base of :class:`~ortpkg.session.inference_session.InferenceSession`."""
 
     @abstractmethod
@@ -76,26 +75,6 @@ class OnnxruntimeSurface(ABC):
         run_options: RunOptions | None = None,
     ) -> list[Value]:
         """Run the model once; see :meth:`InferenceSession.run`."""
-
-    @abstractmethod
-    def get_inputs(self) -> list[NodeArg]:
-        """Return the inputs that must be fed."""
-
-    @abstractmethod
-    def get_outputs(self) -> list[NodeArg]:
-        """Return the model's outputs, in its order."""
-
-    @abstractmethod
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return the inputs with a default value."""
-
-    @abstractmethod
-    def get_partitions(self) -> tuple[Partition, ...]:
-        """Return the partitions of the model, each with the provider that runs it."""
-
-    @abstractmethod
-    def get_session_options(self) -> SessionOptions:
-        """Return a copy of the options that the session was created with."""
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -266,7 +245,7 @@ class OnnxruntimeSurface(ABC):
         if results and error_on_invalid:
             raise UsageError("no execution provider here takes tuning results")
 
-    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:  # noqa: B027 - it is this empty
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
         """Do nothing: no provider here captures graphs."""
 
 

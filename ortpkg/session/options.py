@@ -208,23 +208,14 @@ def _check_entry(key: str, value: str) -> None:
         )
 
 
-def check_session_options(options: SessionOptions) -> None:
-    """Raise InvalidSessionOptionError if an option has an impossible value."""
-    _check_severity(options.log_severity_level)
-    check_limits(options.memory_limit_nbytes, options.timeout_s)
-
-
-def check_run_options(options: RunOptions) -> None:
-    """Raise InvalidSessionOptionError if an option has an impossible value."""
-    _check_severity(options.log_severity_level)
-    check_limits(options.memory_limit_nbytes, options.timeout_s)
-
-
-def _check_severity(level: int) -> None:
+def check_options(options: SessionOptions | RunOptions) -> None:
+    """Raise InvalidSessionOptionError if the level of logging or a limit is impossible."""
+    level = options.log_severity_level
     if level not in _SEVERITIES:
         raise InvalidSessionOptionError(
             f"log_severity_level is a number from -1 to 4, not {level}", key="log_severity_level"
         )
+    check_limits(options.memory_limit_nbytes, options.timeout_s)
 
 
 def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:

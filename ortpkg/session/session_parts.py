@@ -40,7 +40,7 @@ from ortpkg.session.default_providers import may_do_without
 from ortpkg.session.isolated_parts import isolated_parts
 from ortpkg.session.model_loading import load_for_session
 from ortpkg.session.node_args import model_metadata, node_args
-from ortpkg.session.options import SessionOptions, check_limits, check_session_options
+from ortpkg.session.options import SessionOptions, check_limits, check_options
 from ortpkg.session.provider_list import register_execution_providers, requested_ep_names
 from ortpkg.session.session_providers import (
     create_session_providers,
@@ -91,7 +91,7 @@ def _make_session_parts(wishes: SessionWishes) -> SessionParts:
     profiler = Profiler() if options.enable_profiling else None
     start_ns = time.perf_counter_ns()
     try:
-        check_session_options(options)
+        check_options(options)
         if request.isolation is not None and (plugins := requested_plugins(request, options)):
             return isolated_parts(wishes, plugins, request.isolation)
         loaded = _load(wishes, profiler)

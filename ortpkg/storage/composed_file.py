@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import BinaryIO
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.file_operations import Readable, open_regular
 
+_HASHED_NBYTES = 1024 * 1024  # in one read
 _MOST_ZEROS = 1024 * 1024
 
 
@@ -52,6 +54,18 @@ class ComposedFile:
             len(segment) if isinstance(segment, bytes) else segment.nbytes
             for segment in self.segments
         )
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the content, in hexadecimal.
+
+        Raises:
+            AuthoringError: a file is not a regular one, or too short.
+        """
+        sha256 = hashlib.sha256()
+        with self.open() as stream:
+            while chunk := stream.read(_HASHED_NBYTES):
+                sha256.update(chunk)
+        return sha256.hexdigest()
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Readable]:

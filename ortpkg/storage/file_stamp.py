@@ -55,3 +55,9 @@ def file_stamp(path: Path) -> FileStamp | None:
         return FileStamp.of(os.stat(path))  # noqa: PTH116 - every start makes this call
     except OSError:
         return None
+
+
+def renamed_identity(path: Path) -> list[int]:
+    """Return inode, size and time of change, which a rename keeps; an inode alone may be reused."""
+    status = path.lstat()
+    return [status.st_ino, status.st_size, status.st_mtime_ns]

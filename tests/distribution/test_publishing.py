@@ -203,7 +203,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
     (digits / "README.md").unlink()
     os.mkfifo(digits / "README.md")
 
-    with pytest.raises(PackageFormatError, match=r"README.md' is not a regular file"):
+    with pytest.raises(PackageFormatError, match=r"README.md' cannot be read: it is no plain file"):
         publish(digits, layout, tags=["1"])
 
 

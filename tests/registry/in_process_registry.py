@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ortpkg.registry.referrers import INDEX_TYPE
+from ortpkg.registry.repository import INDEX_MEDIA_TYPE
 from tests.registry.local_server import LocalServer, at_work
 
 _NAME = "(?P<name>[a-z0-9._/-]+)"
@@ -284,8 +284,8 @@ class _Handler(BaseHTTPRequestHandler):
             if manifest.get("subject", {}).get("digest") == reference:
                 entry = {"mediaType": media_type, "digest": digest, "size": len(content)}
                 found.append({**entry, "artifactType": manifest.get("artifactType", "")})
-        index = {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": found}
-        self._answer(200, json.dumps(index).encode(), {"Content-Type": INDEX_TYPE})
+        index = {"schemaVersion": 2, "mediaType": INDEX_MEDIA_TYPE, "manifests": found}
+        self._answer(200, json.dumps(index).encode(), {"Content-Type": INDEX_MEDIA_TYPE})
 
     # --- blobs ----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ortpkg.session.options import (
     ExecutionMode,
     GraphOptimizationLevel,
     SessionOptions,
-    check_session_options,
+    check_options,
 )
 
 
@@ -100,4 +100,4 @@ def test_senseless_option_is_refused(option: str, value: int, message: str) -> N
     options = SessionOptions()
     setattr(options, option, value)
     with pytest.raises(InvalidSessionOptionError, match=message):
-        check_session_options(options)
+        check_options(options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Iterable, Iterator
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
@@ -15,6 +14,7 @@ from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, read_entries
 from ortpkg.package.integrity.verification import differences_of, is_other_form
 from ortpkg.package.paths.path_text import why_not_a_name
+from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 
 _LONGEST_PATH = 200
@@ -151,7 +151,9 @@ def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
         path = key = ""
         for name in file.split("/"):
             path, key = (
-                (f"{path}/{name}", f"{key}/{_folded(name)}") if path else (name, _folded(name))
+                (f"{path}/{name}", f"{key}/{folded_name(name)}")
+                if path
+                else (name, folded_name(name))
             )
             other = spellings.setdefault(key, path)
             if other != path:
@@ -164,10 +166,6 @@ def _collisions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield (name, an earlier one that Windows or macOS takes for the same)."""
     spellings: dict[str, str] = {}
     for name in names:
-        other = spellings.setdefault(_folded(name), name)
+        other = spellings.setdefault(folded_name(name), name)
         if other != name:
             yield name, other
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -21,6 +21,7 @@ from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.storage.file_lock import hold_lock, is_unlocked
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_stamp import renamed_identity
 from ortpkg.storage.package_lock import lock_package
 
 _PREFIX = f"{STAGING_PREFIX}files-"
@@ -134,7 +135,9 @@ def publish(
 
 def _move(target: Path, staged: Path, planned: FileChange, operations: FileOperations) -> None:
     journal = {
-        "adds": {new_name: _identity(staged / name) for name, new_name in planned.adds.items()},
+        "adds": {
+            new_name: renamed_identity(staged / name) for name, new_name in planned.adds.items()
+        },
         "staged": list(planned.adds),
         "takes_away": list(planned.takes_away),
     }
@@ -166,7 +169,7 @@ def _put_back(target: Path, leftover: Path, operations: FileOperations) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
     for name, identity in identities.items():
-        if os.path.lexists(target / name) and _identity(target / name) == identity:
+        if os.path.lexists(target / name) and renamed_identity(target / name) == identity:
             operations.remove_tree(target / name)
     for name in taken_away:
         if os.path.lexists(leftover / _OLD / name) and not os.path.lexists(target / name):
@@ -212,12 +215,6 @@ def _is_abandoned(staging: Path) -> bool:
         return is_unlocked(staging / _LOCK)
     except OSError:
         return False
-
-
-def _identity(path: Path) -> list[int]:
-    """Return inode, size and time of change, which a rename keeps; an inode alone may be reused."""
-    status = path.lstat()
-    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _make_folder(target: Path, operations: FileOperations) -> list[Path]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -29,6 +28,7 @@ from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.integrity.digests import PackageDigests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
+from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.hashing import HashedFile, hash_files
@@ -358,7 +358,7 @@ def _folders_above(path: str) -> Iterator[str]:
 
 def _key(path: Path) -> str:
     """Return the real path in the form that file systems without case and composition compare."""
-    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+    return folded_name(os.path.realpath(path))
 
 
 def _refusal(root: Path, path: str, reason: str) -> PackageFormatError:

@@ -19,6 +19,7 @@ from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.file_stamp import renamed_identity
 from ortpkg.storage.planned_files import PlannedFiles
 
 _SPARE_NBYTES = 64 * 1024  # headers, documents, directories and rounding up to blocks
@@ -166,7 +167,7 @@ def _publish_parts(target: Path, staging: Path, operations: FileOperations) -> N
     A journal of their identities is written first, for the process that has to undo this.
     """
     parts = sorted(staging.iterdir(), key=lambda path: (path.name == _LAST_PART, path.name))
-    identities = {part.name: _identity(part) for part in parts}
+    identities = {part.name: renamed_identity(part) for part in parts}
     operations.write_file(staging / _JOURNAL, json.dumps(identities).encode())
     operations.fsync_directory(staging)
     for part in parts:
@@ -197,16 +198,11 @@ def _moved_parts(target: Path, leftover: Path) -> list[Path]:
         return [
             target / name
             for name in names
-            if os.path.lexists(target / name) and _identity(target / name) == identities[name]
+            if os.path.lexists(target / name)
+            and renamed_identity(target / name) == identities[name]
         ]
     except (OSError, ValueError):
         return []
-
-
-def _identity(path: Path) -> list[int]:
-    """Return inode and time of change, which a rename keeps; an inode alone may be reused."""
-    status = path.lstat()
-    return [status.st_ino, status.st_mtime_ns]
 
 
 def _leftovers(target: Path) -> list[Path]:

@@ -5,7 +5,7 @@ Every file must be recorded, unchanged, and have a name that every operating sys
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ortpkg.documents.findings import listed
@@ -40,7 +40,7 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
     if recorded is None:
         return
     missing = sorted(set(recorded.files) - set(names))
-    check_whole(where, recorded)
+    verify_whole(where, recorded)
     extra = sorted(set(names) - set(recorded.files))
     for files, problem in (
         (missing, "records files that are not there"),
@@ -57,20 +57,17 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
             )
 
 
-def check_whole(root: Path, recorded: PackageDigests) -> None:
-    """Raise AuthoringError if the package at ``root`` is sparse: some of its files are absent."""
-    _refuse_absent(root, absent_files(root, recorded) if root.is_dir() else {})
+def verify_whole(root: Path, recorded: PackageDigests | None = None) -> None:
+    """Raise AuthoringError if the package at ``root`` is sparse: some of its files are absent.
 
-
-def verify_all_here(root: Path) -> None:
-    """Raise AuthoringError if files are absent; for readers that do not look at digests.
-
-    A package whose digests.json cannot be read, and a bare model, pass.
+    Args:
+        root: its folder; a bare model passes.
+        recorded: its ``digests.json``, if the caller has read it. Otherwise it is read here, and
+            one that cannot be read passes.
     """
-    _refuse_absent(root, AbsentFiles(root).files if root.is_dir() else {})
-
-
-def _refuse_absent(root: Path, absent: Collection[str]) -> None:
+    if not root.is_dir():
+        return
+    absent = AbsentFiles(root).files if recorded is None else absent_files(root, recorded)
     if absent:
         raise AuthoringError(
             f"{quoted(root)} is a part of its package, and this needs all of it: absent are"

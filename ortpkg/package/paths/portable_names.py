@@ -27,6 +27,14 @@ def why_not_portable_file(name: str) -> str | None:
     return next((reason for segment in segments if (reason := why_not_a_name(segment))), None)
 
 
+def folded_name(name: str) -> str:
+    """Return a name as file systems compare it that ignore case and the composition of letters.
+
+    Case is folded in full; names that are equal afterwards are one file on Windows or macOS.
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
 def find_collision(names: Iterable[str]) -> tuple[str, str] | None:
     """Return two of ``names`` that some file system takes for one, or a file that is a folder too.
 
@@ -40,7 +48,7 @@ def find_collision(names: Iterable[str]) -> tuple[str, str] | None:
         key = ""
         segments = name.removesuffix("/").split("/")
         for depth, segment in enumerate(segments, start=1):
-            key = f"{key}/{_folded(segment)}" if key else _folded(segment)
+            key = f"{key}/{folded_name(segment)}" if key else folded_name(segment)
             spelling = "/".join(segments[:depth])
             is_file = depth == len(segments) and not name.endswith("/")
             if spellings.setdefault(key, spelling) != spelling or (is_file and key in files):
@@ -49,7 +57,3 @@ def find_collision(names: Iterable[str]) -> tuple[str, str] | None:
                 return (folders if is_file else files)[key], name
             (files if is_file else folders).setdefault(key, name)
     return None
-
-
-def _folded(segment: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", segment).casefold())
