@@ -150,7 +150,10 @@ def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
 
 def _checked(wanted: Wanted) -> Wanted:
     if not (wanted.devices or wanted.eps or wanted.variants):
-        raise UsageError("say what to keep: devices, execution providers or variants")
+        raise UsageError(
+            "say what to keep: devices (--device), execution providers (--ep) or variants"
+            " (--variant)"
+        )
     types = [str(member) for member in DeviceType]
     for device in wanted.devices:
         if device.lower() not in types:

@@ -226,7 +226,7 @@ def _models_hint(message: str, words: Sequence[str]) -> str:
     """Return how ``create`` takes model files, if one was given after the package."""
     if _first_word(words) != "create" or "unexpected extra argument" not in message:
         return ""
-    return ": each model comes behind an option that says for what it is, as --cpu MODEL"
+    return ": give each model with an option that names what it is for, as --cpu MODEL"
 
 
 def _without_help_command(words: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ def chosen_package(named: Path | None, output: Output) -> Path:
     if root is None:
         where = "the current folder" if folder is None else quoted(folder)
         raise UsageError(
-            f"name a package: {where} is none and lies in none (a package is a folder with a"
+            f"name a package: {where} is not one, nor inside one (a package is a folder with a"
             f" {MANIFEST} of its own)"
         )
     output.note(f"package: {root}")

@@ -37,7 +37,7 @@ def command(
     strict: StrictOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Look for what keeps models from running well: drivers, libraries, permissions, environments.
+    """Find what keeps models from running well: drivers, libraries, permissions, environments.
 
     Exit code 1 where something that is installed or plugged in cannot be used.
     """

@@ -30,7 +30,7 @@ def command(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Settle the packages that ortpkg.toml asks for on their digests, in ortpkg.lock.
+    """Pin the packages that ortpkg.toml asks for to their digests, in ortpkg.lock.
 
     What is locked stays as it is until its line in ortpkg.toml changes, or an upgrade is asked for.
     """

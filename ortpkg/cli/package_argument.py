@@ -105,8 +105,8 @@ class _Resolver:
         if isinstance(reference, StoreReference) and not _is_installed(reference):
             return Path(named.text)  # the command reports that there is none
         raise UsageError(
-            f"{quoted(named.text)} names a package that cannot be changed: ortpkg pull"
-            f" {unquoted(named.text)} -o FOLDER makes a copy that can"
+            f"{quoted(named.text)} is no folder of yours, and only such packages can be changed:"
+            f" ortpkg pull {unquoted(named.text)} -o FOLDER makes a copy"
         )
 
     def _is_change(self, named: NamedPackage) -> bool:

@@ -156,7 +156,7 @@ def install(
     parsed = parse_reference(reference)
     if isinstance(parsed, StoreReference):
         raise PackageReferenceError(
-            f"{quoted(str(parsed))} is a name in the store, and no place to install from: that is"
+            f"{quoted(str(parsed))} is a name, and no place to install from: give"
             " oci://host/repository[:tag], oci-layout:FOLDER[:tag], a package's folder"
             f" ({quoted(f'./{parsed.name}')}) or a packed file (name.ortpkg)",
             reference=str(parsed),

@@ -76,6 +76,10 @@ class MappedFile:
             ) from error
         except (OSError, ValueError) as error:
             raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
+        if path.is_dir():
+            raise ModelFileError(
+                f"{quoted(path)} is a directory, not a model file; ModelPackage opens packages"
+            )
         if not path.is_file():
             raise ModelFileError(f"{quoted(path)} is not a regular file")
         self._nbytes = status.st_size

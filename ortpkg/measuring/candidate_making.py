@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import OrtpkgError, PackageFormatError
 from ortpkg.measuring.bench_candidate import BenchCandidate, is_embedded
 from ortpkg.measuring.variant_precision import precision_of_variant
 from ortpkg.measuring.workloads import tasks_of, tolerances_of
@@ -48,6 +48,8 @@ def candidate_of(
             context_digests = check_model_file(variant, package, trust=trust)
             session_entries = session_options_of(variant, package, trust=trust)
             provider_options = provider_options_of(variant, package, ep_device, trust=trust)
+        except PackageFormatError:  # of the whole package, whatever the variant
+            raise
         except OrtpkgError as error:
             obstacle = str(error)
     return BenchCandidate(

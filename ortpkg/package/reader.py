@@ -198,8 +198,8 @@ def _no_directory(root: Path | str) -> PackageNotFoundError:
     else:
         problem = f"does not exist{did_you_mean_path(root)}"
     files = (
-        "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create"
-        " makes one"
+        "; unpack a packed one (name.ortpkg) first, or make one of a model (name.onnx) with ortpkg"
+        " create"
     )
     message = f"{quoted(root)} {problem}: a model package is a directory with a {MANIFEST}{files}"
     return PackageNotFoundError(message, path=root)

@@ -74,7 +74,7 @@ def test_where_there_is_none_the_error_says_so(
     done = ortpkg(*words)
     assert done.code == 2
     assert done.err == (
-        f"error: name a package: {str(tmp_path)!r} is none and lies in none "
+        f"error: name a package: {str(tmp_path)!r} is not one, nor inside one "
         "(a package is a folder with a manifest.json of its own)\n"
     )
 

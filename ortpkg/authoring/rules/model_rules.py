@@ -261,7 +261,7 @@ CONTEXT_MAKER_REMOVED = Rule(
     id="ORT127",
     title="The execution provider that compiled a model still exists",
     explanation=(
-        "An EPContext node holds what an execution provider compiled that ortpkg no longer has. No"
+        "An EPContext node holds code of an execution provider that ortpkg no longer has. No"
         " session runs the model."
     ),
     remedy="compile the plain variant again, with --ep llvm, and remove this one",
