@@ -61,10 +61,11 @@ class Tape:
 
     def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
         registers = [*inputs, *self.constants]
-        for each in self.code:
+        for instruction in self.code:
             context.check_cancelled()  # so that time limits and RunOptions.terminate hold
-            function, _ = OPERATORS[each.operator]
-            registers.append(function(*(registers[at] for at in each.inputs), **each.attributes))
+            function, _ = OPERATORS[instruction.operator]
+            values = [registers[at] for at in instruction.inputs]
+            registers.append(function(*values, **instruction.attributes))
         return [registers[at] for at in self.outputs]
 
 
@@ -113,10 +114,10 @@ class TapeProvider(CompilingProvider):
         program = {
             "n_inputs": compiled.n_inputs,
             "shapes": [constant.shape for constant in compiled.constants],
-            "code": [[each.operator, each.inputs, each.attributes] for each in compiled.code],
+            "code": [[step.operator, step.inputs, step.attributes] for step in compiled.code],
             "outputs": compiled.outputs,
         }
-        weights = {f"weight:{at}": each.tobytes() for at, each in enumerate(compiled.constants)}
+        weights = {f"weight:{at}": array.tobytes() for at, array in enumerate(compiled.constants)}
         return {"program": json.dumps(program).encode(), **weights}
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> Tape:
@@ -125,19 +126,19 @@ class TapeProvider(CompilingProvider):
             np.frombuffer(entry.parts[f"weight:{at}"], np.float32, prod(shape)).reshape(shape)
             for at, shape in enumerate(program["shapes"])
         ]
-        code = [Instruction(*each) for each in program["code"]]
+        code = [Instruction(*fields) for fields in program["code"]]
         # Whoever wrote it: known operators with their attributes, and no register before it is
         # filled.
         verify(entry.arity is None or program["n_inputs"] == entry.arity[0], "it has other inputs")
         first = program["n_inputs"] + len(constants)
-        for at, each in enumerate(code):
-            defaults = OPERATORS[each.operator][1]
+        for at, step in enumerate(code):
+            defaults = OPERATORS[step.operator][1]
             verify(
-                kinds(each.attributes) == kinds(defaults), f"{each.operator} takes other attributes"
+                kinds(step.attributes) == kinds(defaults), f"{step.operator} takes other attributes"
             )
             verify(
-                all(register in range(first + at) for register in each.inputs),
-                f"{each.operator} reads too far",
+                all(register in range(first + at) for register in step.inputs),
+                f"{step.operator} reads too far",
             )
         verify(
             all(register in range(first, first + len(code)) for register in program["outputs"]),

@@ -18,9 +18,9 @@ from ortpkg.codegen.loop_ir.kernel import Op
 from ortpkg.codegen.schedules.attention_tile import AttentionTile
 from ortpkg.codegen.schedules.attention_tiling import FEW_QUERIES, attention_tiling
 from ortpkg.codegen.schedules.blocked_attention import attend_by_blocks
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_space import split_index
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.single_attention import attend_one_by_one

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.even_parts import even_part
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import even_part
 from ortpkg.codegen.schedules.product_tiling import ProductSizes, product_tiling
 from ortpkg.codegen.tensor_ir.operations import Attention
 

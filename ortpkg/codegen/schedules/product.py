@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_versions import Version, versions_by_size
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_bfloats import (
     bfloats_in_place,
     constant_bfloats,

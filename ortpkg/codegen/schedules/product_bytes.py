@@ -17,10 +17,10 @@ from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import I32, LoopType, Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_packing import (
     batch_strides,
     by_vectors,

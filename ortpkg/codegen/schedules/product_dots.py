@@ -14,9 +14,9 @@ from ortpkg.codegen.loop_ir.kernel import Op, Value
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import F32, Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.product_space import (
     StridedRows,
     columns_in_place,

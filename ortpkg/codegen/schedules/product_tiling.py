@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ortpkg.codegen.schedules.even_parts import even_part
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.parts import even_part
 from ortpkg.shapes.expressions import Size
 
 #: Assumed value of an unknown size: for register tiles, and for sharing work.

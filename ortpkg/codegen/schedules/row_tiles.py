@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.schedules.even_parts import even_part, parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.parts import even_part, parts_count
 from ortpkg.shapes.expressions import Size, operation
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.shapes.expressions import Size
 
 

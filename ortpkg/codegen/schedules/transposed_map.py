@@ -12,10 +12,10 @@ from ortpkg.codegen.loop_ir.kernel import Value
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.linear_reads import linear_index
 from ortpkg.codegen.schedules.map_body import FlatMap, MapBody
-from ortpkg.codegen.schedules.parts import parts_count
 from ortpkg.codegen.schedules.row_tiles import (
     RowTiles,
     positions_of,

@@ -21,7 +21,7 @@ from ortpkg.codegen.schedules.convolution_weights import (
     WeightLayout,
     packing_kernel,
 )
-from ortpkg.codegen.schedules.parts import parts_count
+from ortpkg.codegen.schedules.even_parts import parts_count
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
 from ortpkg.codegen.schedules.window_axes import WindowAxis
 from ortpkg.codegen.tensor_ir.elements import Tensor
