@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ortpkg.pipelines.pipeline_session import PipelineSession
     from ortpkg.report.report_wishes import ReportWishes
     from ortpkg.selection.measurements import CanaryFailure
-    from ortpkg.selection.wishes import WishedKeywords
+    from ortpkg.selection.wishes import SelectionKeywords
     from ortpkg.session.added_transformers import OwnTransformers
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
@@ -72,14 +72,14 @@ class ComponentModel:
         return self.info.metadata
 
     def select(
-        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[SelectionKeywords]
     ) -> Selection:
         """Judge the component's variants; see :meth:`ModelPackage.select`."""
         wishes = wishes.but("ComponentModel.select", keywords)
         return self._package.select(self.name, wishes)
 
     def best_variant(
-        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[SelectionKeywords]
     ) -> ModelVariant:
         """Return the component's best variant; see :meth:`ModelPackage.best_variant`."""
         wishes = wishes.but("ComponentModel.best_variant", keywords)
@@ -206,7 +206,7 @@ class ModelPackage:
         wishes: SelectionWishes = ANY_VARIANT,
         *,
         canary_failures: Sequence[CanaryFailure] = (),
-        **keywords: Unpack[WishedKeywords],
+        **keywords: Unpack[SelectionKeywords],
     ) -> Selection:
         """Judge every variant on every EP device of a machine, with a reason for each.
 
@@ -264,7 +264,7 @@ class ModelPackage:
         *,
         canary: bool | CanaryWishes = False,
         canary_failures: Sequence[CanaryFailure] = (),
-        **keywords: Unpack[WishedKeywords],
+        **keywords: Unpack[SelectionKeywords],
     ) -> ModelVariant:
         """Return the best variant of a component on this machine.
 
@@ -326,7 +326,7 @@ class ModelPackage:
         return ModelVariant(info, selection, package=self.info, trust=self._trust)
 
     def best_variants(
-        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[WishedKeywords]
+        self, wishes: SelectionWishes = ANY_VARIANT, **keywords: Unpack[SelectionKeywords]
     ) -> dict[str, ModelVariant]:
         """Return the best variant of every component, by component name, in execution order."""
         wishes = wishes.but("ModelPackage.best_variants", keywords)
@@ -346,7 +346,7 @@ class ModelPackage:
         isolate: bool = False,
         transformers: OwnTransformers | None = None,
         allow_fallback: bool | None = None,
-        **keywords: Unpack[WishedKeywords],
+        **keywords: Unpack[SelectionKeywords],
     ) -> InferenceSession | PipelineSession:
         """Return a session on the component's best variant, or on every component's for a pipeline.
 
@@ -375,7 +375,7 @@ class ModelPackage:
         *,
         canary: bool | CanaryWishes = False,
         canary_failures: Sequence[CanaryFailure] = (),
-        **keywords: Unpack[WishedKeywords],
+        **keywords: Unpack[SelectionKeywords],
     ) -> ChosenVariants:
         """Return the variants that a session runs: the component's best, or one per component.
 

@@ -15,7 +15,7 @@ from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.selection.wishes import WishedKeywords
+    from ortpkg.selection.wishes import SelectionKeywords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ def compare_with_releases(
     wishes: SelectionWishes = ANY_VARIANT,
     *,
     eps: Sequence[str] = (),
-    **keywords: Unpack[WishedKeywords],
+    **keywords: Unpack[SelectionKeywords],
 ) -> tuple[ComparedChoice, ...]:
     """Return ortpkg's choice first, then that of each release.
 

@@ -19,7 +19,8 @@ from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights, relative_to_folder
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.variant_files import option_places
-from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
+from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
+from ortpkg.authoring.variant_sizes import VariantKey
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.tensor_messages import with_data_at, with_empty_data
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
@@ -29,7 +30,6 @@ from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment
 from ortpkg.storage.hashing import Progress, hash_file
 
-VariantKey = tuple[str, str]
 _OWN_WEIGHTS = (
     "it has other weights too, and a shared asset holds all of a model's data files or none"
 )
@@ -40,14 +40,14 @@ class AssetPlan:
     """Planned changes; paths in ``new_files`` and ``removed`` are absolute.
 
     Attributes:
-        places: (component, variant) → new place of its model, and its asset.
+        locations: (component, variant) → new location of its model, and its asset.
         new_files: file → content.
         removed: file → size in bytes.
         read: files that are taken apart or moved.
         left_out: (component, variant) → why it shares nothing.
     """
 
-    places: Mapping[VariantKey, ModelFilePlace]
+    locations: Mapping[VariantKey, ModelLocation]
     new_files: Mapping[Path, ComposedFile]
     removed: Mapping[Path, int]
     read: tuple[Path, ...]
@@ -82,7 +82,7 @@ class _Candidate:
 
 @dataclass(slots=True, kw_only=True)
 class _Draft:
-    places: dict[VariantKey, ModelFilePlace] = field(default_factory=dict)
+    locations: dict[VariantKey, ModelLocation] = field(default_factory=dict)
     new_files: dict[Path, ComposedFile] = field(default_factory=dict)
     removed: dict[Path, int] = field(default_factory=dict)
     read: dict[Path, None] = field(default_factory=dict)
@@ -122,7 +122,7 @@ def plan_assets(
         candidate.key: candidate.obstacle for candidate in candidates if candidate.obstacle
     } | _reasons(groups)
     return AssetPlan(
-        places=draft.places,
+        locations=draft.locations,
         new_files=draft.new_files,
         removed=draft.removed,
         read=tuple(draft.read),
@@ -177,16 +177,16 @@ class _VariantFolders:
 
     def __init__(self, package: PackageInfo) -> None:
         variants = [variant for component in package.components for variant in component.variants]
-        self._own = Counter(variant.directory for variant in variants)
+        self._counts = Counter(variant.directory for variant in variants)
         self._above = {folder for variant in variants for folder in variant.directory.parents}
 
     def has_another(self, variant: VariantInfo) -> bool:
         """Return True if another variant uses this folder, one above it or one inside it."""
         folder = variant.directory
         return (
-            self._own[folder] > 1
+            self._counts[folder] > 1
             or folder in self._above
-            or any(parent in self._own for parent in folder.parents)
+            or any(parent in self._counts for parent in folder.parents)
         )
 
 
@@ -245,7 +245,7 @@ def _share(
             path = new_path
         draft.removed |= {file: file.stat().st_size for file in candidate.model.data_files}
         draft.read |= dict.fromkeys((candidate.model.path, *candidate.model.data_files))
-        draft.places[candidate.key] = ModelFilePlace(
+        draft.locations[candidate.key] = ModelLocation(
             folder=folder, model_file=relative_to_folder(path, folder), asset=uri
         )
 

@@ -154,7 +154,7 @@ def _genai_folders(
     package: PackageInfo, description: PackageDescription, notify: Notify
 ) -> GenaiFolders:
     folders = genai_folders(
-        package, {key: location.folder for key, location in description.places.items()}
+        package, {key: location.folder for key, location in description.layouts.items()}
     )
     if folders.why_not:
         notify(folders.why_not)
@@ -167,7 +167,7 @@ def _files(
     """Map the new path of every file that is not a document to its source."""
     moves = {
         location.moves: location.folder
-        for location in description.places.values()
+        for location in description.layouts.values()
         if location.moves is not None
     }
     files = {}
@@ -177,7 +177,7 @@ def _files(
         target = path if moved is None else f"{moves[moved]}/{source.relative_to(moved).as_posix()}"
         if path not in description.documents:
             files[target] = source
-    for location in description.places.values():
+    for location in description.layouts.values():
         files |= {f"{location.folder}/{path}": source for path, source in location.brings.items()}
     if clash := next((path for path in files if path in documents), None):
         raise AuthoringError(

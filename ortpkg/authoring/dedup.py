@@ -22,7 +22,7 @@ from ortpkg.authoring.restated_sources import restated_sources
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
-from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
+from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.derived_variants import DERIVED_FACT, recorded_or_computed_digests
@@ -186,9 +186,9 @@ def carry_out_assets(
     plan = plan_assets(package, only=only, progress=progress)
     verify_recorded(package, plan.read, progress)
     edits = EditedDocuments(package)
-    by_component: dict[str, dict[str, ModelFilePlace]] = {}
-    for (name, variant), model_place in plan.places.items():
-        by_component.setdefault(name, {})[variant] = model_place
+    by_component: dict[str, dict[str, ModelLocation]] = {}
+    for (name, variant), location in plan.locations.items():
+        by_component.setdefault(name, {})[variant] = location
     for component in package.components:
         if component.name in by_component:
             ComponentDocument(edits, component).place(by_component[component.name])
@@ -215,10 +215,10 @@ def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
             SharedVariant(
                 component=component,
                 variant=variant,
-                folder=_relative(model_place.folder, root),
-                model_file=_relative(model_place.folder / model_place.model_file, root),
+                folder=_relative(location.folder, root),
+                model_file=_relative(location.folder / location.model_file, root),
             )
-            for (component, variant), model_place in plan.places.items()
+            for (component, variant), location in plan.locations.items()
         ),
         removed={_relative(path, root): nbytes for path, nbytes in plan.removed.items()},
         added={_relative(path, root): content.nbytes for path, content in plan.new_files.items()},
@@ -303,11 +303,11 @@ class _Deduplication:
         named = ComponentDocument(self._named, component)
         moving = ComponentDocument(self._moving, component)
         named.place(named.unnamed(hosts))
-        model_places = {
-            name: model_place for group in plan.groups for name, model_place in group.places.items()
+        model_locations = {
+            name: location for group in plan.groups for name, location in group.locations.items()
         }
         moving.place(moving.unnamed(hosts))
-        moving.place(model_places)
+        moving.place(model_locations)
         for group in plan.groups:
             for name, record in restated_sources(component, group, self._digests_of):
                 moving.state(name, DERIVED_FACT, record.as_fact())
@@ -338,18 +338,18 @@ class _Deduplication:
 
     def _record(self, plan: ComponentPlan) -> None:
         root, component = self._package.root, plan.component
-        model_places = {
-            name: model_place for group in plan.groups for name, model_place in group.places.items()
+        model_locations = {
+            name: location for group in plan.groups for name, location in group.locations.items()
         }
         for variant in component.variants:
-            if variant.name in model_places:
-                model_place = model_places[variant.name]
+            if variant.name in model_locations:
+                location = model_locations[variant.name]
                 self._moved.append(
                     SharedVariant(
                         component=component.name,
                         variant=variant.name,
-                        folder=_relative(model_place.folder, root),
-                        model_file=_relative(model_place.folder / model_place.model_file, root),
+                        folder=_relative(location.folder, root),
+                        model_file=_relative(location.folder / location.model_file, root),
                     )
                 )
             elif variant.name in plan.left_out:

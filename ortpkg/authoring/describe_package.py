@@ -12,7 +12,7 @@ from typing import Any
 
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
 from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
-from ortpkg.authoring.variant_layout import VariantPlace, place_variants
+from ortpkg.authoring.variant_layout import VariantLayout, lay_out_variants
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
@@ -62,11 +62,11 @@ _KNOWN_IN_ORT = frozenset({"model_file", "session_options", "provider_options"})
 
 
 class PackageDescription:
-    """Entry of a package, with the place of each variant in the layout that ortpkg writes.
+    """Entry of a package, with the layout in which ortpkg writes each variant.
 
     Attributes:
-        entry: content of the documents; directories and model files are those of ``places``.
-        places: (component, variant) → new place of its files.
+        entry: content of the documents; directories and model files are those of ``layouts``.
+        layouts: (component, variant) → new layout of its files.
         documents: the current documents, relative to the root.
     """
 
@@ -74,13 +74,13 @@ class PackageDescription:
         """Describe ``package`` for a target of the format ``form``.
 
         Raises:
-            AuthoringError: as :func:`place_variants`.
+            AuthoringError: as :func:`lay_out_variants`.
         """
         self._package = package
         self._raw: dict[str, dict[str, Any]] = {}
         self._has_manifest = (package.root / MANIFEST).is_file()
         self.documents: list[str] = [MANIFEST] if self._has_manifest else []
-        self.places = place_variants(package, form)
+        self.layouts = lay_out_variants(package, form)
         self.entry = self._describe()
 
     def _describe(self) -> PackageEntry:
@@ -183,7 +183,7 @@ class PackageDescription:
         self, variant: VariantInfo, bodies: list[Mapping[str, Any]], newer: Mapping[str, Any]
     ) -> VariantEntry:
         is_component = self._package.format is PackageFormat.COMPONENT
-        variant_place = self.places[variant.component_name, variant.name]
+        variant_place = self.layouts[variant.component_name, variant.name]
         facts = _facts(newer) if is_component else EMPTY
         known_keys = VARIANT_KEYS if is_component else _KNOWN_IN_METADATA_VARIANT
         other_keys: dict[str, Any] = {}
@@ -247,7 +247,7 @@ def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _model_id(bodies: list[Mapping[str, Any]], variant_place: VariantPlace) -> str | None:
+def _model_id(bodies: list[Mapping[str, Any]], variant_place: VariantLayout) -> str | None:
     """Return the ``model_id`` of a folder not named like its variant, as written if valid."""
     if variant_place.folder_name == variant_place.variant:
         return None

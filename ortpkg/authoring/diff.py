@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.agreement import comparable_constraints
-from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
+from ortpkg.authoring.model_diff import Change, ComparedModel, ModelDiff, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model, kind_of, opened
 from ortpkg.documents.frozen import thaw
@@ -218,12 +218,12 @@ def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> Var
     model = None
     if old.model_path is not None and new.model_path is not None:
         model = diff_models(
-            ModelPlace(
+            ComparedModel(
                 path=old.model_path,
                 data_folder=data_folder_of(old),
                 is_bare=ours.info.is_bare_model,
             ),
-            ModelPlace(
+            ComparedModel(
                 path=new.model_path,
                 data_folder=data_folder_of(new),
                 is_bare=theirs.info.is_bare_model,

@@ -43,7 +43,7 @@ from ortpkg.authoring.siblings import warn_of_fixed_dimensions
 from ortpkg.authoring.stale_variants import report_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import files_of_model
-from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
+from ortpkg.authoring.variant_layout import VariantLayout, files_of_layout
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import freeze
 from ortpkg.errors import AuthoringError, ModelError, quoted
@@ -292,7 +292,7 @@ class _Merger:
         folders: dict[str, str] = {}
         folder_names = self._folder_names(existing, component.name)
         for variant in joining:
-            location = self._description.places[component.name, variant.name]
+            location = self._description.layouts[component.name, variant.name]
             if location.folder not in folders:
                 name = _free_name(location, folder_names)
                 folder_names.add(name.casefold())
@@ -380,7 +380,7 @@ class _Merger:
         return {name.casefold() for name in names}
 
     def _join_variant(
-        self, component: str, variant: VariantInfo, location: VariantPlace, folder: str
+        self, component: str, variant: VariantInfo, location: VariantLayout, folder: str
     ) -> None:
         entry = self._description.entry.components[component].variants[variant.name]
         if self._has_other_version and VERSION_FACT not in entry.metadata:
@@ -394,13 +394,13 @@ class _Merger:
         self._entries.setdefault(component, {})[variant.name] = entry
         self._files |= {
             f"{folder}/{path}": source
-            for path, source in files_of_place(self._other, location).items()
+            for path, source in files_of_layout(self._other, location).items()
         }
 
     def _join_other_files(self, sidecars: MergedSidecars) -> None:
         """Merge the files that belong to no variant: shared assets, a README, samples' arrays."""
         handled = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
-        locations = self._description.places.values()
+        locations = self._description.layouts.values()
         brought = (
             source
             for location in locations
@@ -426,7 +426,7 @@ class _Merger:
                     self._notify(f"{quoted(path)} stays as it is; the other package's is left out")
 
 
-def _free_name(location: VariantPlace, folder_names: Collection[str]) -> str:
+def _free_name(location: VariantLayout, folder_names: Collection[str]) -> str:
     """Return an unused name for a joining variant's folder."""
     # Models in the component's own folder, with weights that they share, stay together in one.
     preferred = _SHARED_FOLDER if location.folder_name == OWN_FOLDER else location.folder_name

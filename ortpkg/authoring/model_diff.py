@@ -104,7 +104,7 @@ class ModelDiff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlace:
+class ComparedModel:
     """Model file, the folder of its data files, and ``is_bare`` if it belongs to no package."""
 
     path: Path
@@ -112,7 +112,7 @@ class ModelPlace:
     is_bare: bool = False
 
 
-def diff_models(old: ModelPlace, new: ModelPlace) -> ModelDiff:
+def diff_models(old: ComparedModel, new: ComparedModel) -> ModelDiff:
     """Compare two model files; ModelError if one is damaged."""
     ours, theirs = _Model(old), _Model(new)
     operators = {
@@ -142,16 +142,16 @@ def diff_mappings(label: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
 class _Model:
     """Parts of one model that are compared."""
 
-    def __init__(self, model_place: ModelPlace) -> None:
-        self.signature = read_model_facts(model_place.path).signature
+    def __init__(self, model: ComparedModel) -> None:
+        self.signature = read_model_facts(model.path).signature
         self._weights = read_model_weights(
-            model_place.path, data_folder=model_place.data_folder, is_bare=model_place.is_bare
+            model.path, data_folder=model.data_folder, is_bare=model.is_bare
         )
         self._external = {
             _external_key(tensor.message.header): tensor.data for tensor in self._weights.external
         }
         self.initializers = _initializers(self._weights)
-        proto = read_model_file(model_place.path, limits=_DEFAULT_LIMITS).proto
+        proto = read_model_file(model.path, limits=_DEFAULT_LIMITS).proto
         self.operators: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         for part in walk_parts(proto, limits=_DEFAULT_LIMITS):

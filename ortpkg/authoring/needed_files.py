@@ -44,8 +44,8 @@ class NeededFiles(NamedTuple):
             locations[location] = max(nbytes, locations.get(location, 0))
         return locations
 
-    def places(self, model: Path, data_folder: Path) -> dict[str, Path]:
-        """Map the place of each file in one folder with ``model`` to its current path."""
+    def current_paths(self, model: Path, data_folder: Path) -> dict[str, Path]:
+        """Map the path of each file relative to a folder of ``model`` to its current path."""
         return {
             **{location: data_folder / location for location in self.data},
             **{location: model.parent / location for location in self.beside_model},

@@ -30,7 +30,7 @@ def restated_sources(
             if record is None or source is None or why_stale(variant, source, digests_of):
                 continue
             digests = digests or {
-                location: _sha256(group, location) for location in sorted(joined.used)
+                location: _sha256(group, location) for location in sorted(joined.used_files)
             }
             data = {
                 location: digests[location] for location in digests if location != joined.model_file

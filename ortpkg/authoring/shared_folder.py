@@ -37,7 +37,7 @@ CHECKSUM_FOLDER = "shared_weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DataPosition:
     """Position of data: a file relative to the shared folder (with ``/``), and an offset in it."""
 
     location: str
@@ -52,18 +52,18 @@ class JoinedModel:
         model: as it is now.
         model_file: its ONNX file, relative to the folder.
         new_files: files to write, relative to the folder.
-        places: new positions of the tensors that it brings along.
+        positions: new positions of the tensors that it brings along.
         whole_files: new locations of the opaque files that it brings along.
-        used: files of the folder that it needs, itself included.
+        used_files: files of the folder that it needs, itself included.
         is_rewritten: True if its ONNX file differs from the present one.
     """
 
     model: ModelWeights
     model_file: str
     new_files: dict[str, ComposedFile] = field(default_factory=dict)
-    places: dict[ContentKey, Place] = field(default_factory=dict)
+    positions: dict[ContentKey, DataPosition] = field(default_factory=dict)
     whole_files: dict[ContentKey, str] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
+    used_files: set[str] = field(default_factory=set)
     is_rewritten: bool = False
 
 
@@ -100,7 +100,7 @@ class SharedFolder:
         self._names: MutableMapping[str, None] = {
             folded_name(entry.name): None for entry in path.iterdir()
         }
-        self._places: MutableMapping[ContentKey, Place] = {}
+        self._positions: MutableMapping[ContentKey, DataPosition] = {}
         self._whole_files: MutableMapping[ContentKey, str] = {}
 
     def trial(self) -> SharedFolder:
@@ -111,7 +111,7 @@ class SharedFolder:
         other = copy.copy(self)
         other.new_files = ChainMap({}, self.new_files)
         other._names = ChainMap({}, self._names)
-        other._places = ChainMap({}, self._places)
+        other._positions = ChainMap({}, self._positions)
         other._whole_files = ChainMap({}, self._whole_files)
         return other
 
@@ -120,17 +120,17 @@ class SharedFolder:
         self.new_nbytes = trial.new_nbytes
         _merge_trial(self.new_files, trial.new_files)
         _merge_trial(self._names, trial._names)
-        _merge_trial(self._places, trial._places)
+        _merge_trial(self._positions, trial._positions)
         _merge_trial(self._whole_files, trial._whole_files)
 
     def keep(self, model: ModelWeights) -> None:
         """Leave ``model`` in the folder as it is: its data can be shared."""
         for tensor in model.external:
             if tensor.data.path not in model.opaque:
-                position = Place(
+                position = DataPosition(
                     relative_to_folder(tensor.data.path, self.path), tensor.data.offset
                 )
-                self._places.setdefault(self._keys[tensor.data], position)
+                self._positions.setdefault(self._keys[tensor.data], position)
         for path in (*model.opaque, *model.context_files):
             self._whole_files.setdefault(
                 self._keys[whole_file(path)], relative_to_folder(path, self.path)
@@ -161,7 +161,7 @@ class SharedFolder:
                 " SHA-256"
             )
         for key, offset in offsets.items():
-            self._places.setdefault(key, Place(location, offset))
+            self._positions.setdefault(key, DataPosition(location, offset))
         return location
 
     def place(
@@ -177,14 +177,14 @@ class SharedFolder:
             smallest_embedded_nbytes: initializers in the model of this size and more move out if
                 the folder has their content; None leaves all in the model.
         """
-        return _Placing(self, model, variant, smallest_embedded_nbytes).place()
+        return _JoiningPlan(self, model, variant, smallest_embedded_nbytes).place()
 
     def accept(self, joined: JoinedModel) -> None:
         """Add ``joined`` to the folder: its names are not free any more, its data can be shared."""
         for location, content in joined.new_files.items():
             self._add_file(location, content)
-        for key, position in joined.places.items():
-            self._places.setdefault(key, position)
+        for key, position in joined.positions.items():
+            self._positions.setdefault(key, position)
         for key, location in joined.whole_files.items():
             self._whole_files.setdefault(key, location)
 
@@ -192,9 +192,9 @@ class SharedFolder:
         """Return the key of a range's content; KeyError for a range of no model here."""
         return self._keys[data]
 
-    def place_of(self, key: ContentKey) -> Place | None:
+    def position_of(self, key: ContentKey) -> DataPosition | None:
         """Return the position of that content in the shared data; None if it is not there."""
-        return self._places.get(key)
+        return self._positions.get(key)
 
     def whole_file_of(self, key: ContentKey) -> str | None:
         """Return the file that holds exactly that content; None if there is none."""
@@ -228,7 +228,7 @@ class SharedFolder:
         raise AssertionError("there are endlessly many numbers")
 
 
-class _Placing:
+class _JoiningPlan:
     """Plan of one model's joining."""
 
     def __init__(
@@ -249,7 +249,7 @@ class _Placing:
             else [model.path.name, variant_file, "model.onnx"]
         )
         self._joined = JoinedModel(model=model, model_file=folder.free_name(*names))
-        self._places: list[tuple[StoredTensor, Place]] = []
+        self._positions: list[tuple[StoredTensor, DataPosition]] = []
         self._private: list[StoredTensor] = []
         self._empty: list[StoredTensor] = []
 
@@ -266,8 +266,8 @@ class _Placing:
                 self._take_apart(tensors)
             else:
                 location = self._place_whole(path, tensors)
-                self._places += [
-                    (tensor, Place(location, tensor.data.offset)) for tensor in tensors
+                self._positions += [
+                    (tensor, DataPosition(location, tensor.data.offset)) for tensor in tensors
                 ]
         self._move_out()
         self._place_private()
@@ -279,7 +279,7 @@ class _Placing:
         path = self._model.folder / location
         key = self._folder.key_of(whole_file(path))
         if self._stays_in_folder or self._folder.whole_file_of(key) == location:
-            self._joined.used.add(location)
+            self._joined.used_files.add(location)
         elif not self._folder.is_free(location):
             return (
                 f"its compiled context {quoted(location)} has a name that is taken in the shared"
@@ -297,7 +297,7 @@ class _Placing:
             if tensor.data.nbytes < SMALLEST_SHARED_NBYTES:
                 continue
             key = self._folder.key_of(tensor.data)
-            position = self._folder.place_of(key)
+            position = self._folder.position_of(key)
             if position is not None and self._folder.path / position.location != path:
                 return True
             if first_offsets.setdefault(key, tensor.data.offset) != tensor.data.offset:
@@ -306,11 +306,11 @@ class _Placing:
 
     def _take_apart(self, tensors: Iterable[StoredTensor]) -> None:
         for tensor in tensors:
-            position = self._folder.place_of(self._folder.key_of(tensor.data))
+            position = self._folder.position_of(self._folder.key_of(tensor.data))
             if tensor.data.nbytes == 0:
                 self._empty.append(tensor)
             elif position is not None:
-                self._places.append((tensor, position))
+                self._positions.append((tensor, position))
             else:
                 self._private.append(tensor)
 
@@ -331,7 +331,7 @@ class _Placing:
             self._joined.whole_files[whole] = location
             return location
         for tensor in tensors:
-            self._joined.places[self._folder.key_of(tensor.data)] = Place(
+            self._joined.positions[self._folder.key_of(tensor.data)] = DataPosition(
                 location, tensor.data.offset
             )
         return location
@@ -342,8 +342,8 @@ class _Placing:
             return
         for tensor in self._model.embedded:
             if tensor.data.nbytes >= self._smallest_embedded_nbytes:
-                position = self._folder.place_of(self._folder.key_of(tensor.data))
-                self._places += [(tensor, position)] if position is not None else []
+                position = self._folder.position_of(self._folder.key_of(tensor.data))
+                self._positions += [(tensor, position)] if position is not None else []
 
     def _place_private(self) -> None:
         """Write the model's own tensors from files that were taken apart to a new file."""
@@ -356,16 +356,16 @@ class _Placing:
         self._add(location, content)
         for tensor in self._private:
             key = self._folder.key_of(tensor.data)
-            self._joined.places[key] = Place(location, offsets[key])
-            self._places.append((tensor, self._joined.places[key]))
+            self._joined.positions[key] = DataPosition(location, offsets[key])
+            self._positions.append((tensor, self._joined.positions[key]))
 
     def _compose_model(self) -> None:
         data = self._model.message.data
         replacements = {
             tensor.message.start: with_empty_data(data, tensor.message) for tensor in self._empty
         }
-        for tensor, position in self._places:
-            self._joined.used.add(position.location)
+        for tensor, position in self._positions:
+            self._joined.used_files.add(position.location)
             if not self._is_at(tensor, position):
                 replacements[tensor.message.start] = with_data_at(
                     data, tensor.message, position.location, position.offset, tensor.data.nbytes
@@ -377,7 +377,7 @@ class _Placing:
             ComposedFile(tuple(_segment(self._model.path, piece) for piece in pieces)),
         )
 
-    def _is_at(self, tensor: StoredTensor, position: Place) -> bool:
+    def _is_at(self, tensor: StoredTensor, position: DataPosition) -> bool:
         """Return True if the message refers to ``position`` already."""
         if tensor.location is None or tensor.data.offset != position.offset:
             return False
@@ -385,7 +385,7 @@ class _Placing:
 
     def _add(self, location: str, content: ComposedFile) -> None:
         self._joined.new_files[location] = content
-        self._joined.used.add(location)
+        self._joined.used_files.add(location)
 
     def _reserved_names(self) -> list[str]:
         return [self._joined.model_file, *self._joined.new_files]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.authoring.component_folders import VariantFolder
 from ortpkg.authoring.shared_folder import JoinedModel
-from ortpkg.authoring.variant_places import ModelFilePlace
+from ortpkg.authoring.variant_places import ModelLocation
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.storage.composed_file import ComposedFile
 
@@ -65,13 +65,13 @@ class SharingGroup:
         return sum(self.freed.values()) - sum(content.nbytes for content in self.new_files.values())
 
     @property
-    def places(self) -> dict[str, ModelFilePlace]:
+    def locations(self) -> dict[str, ModelLocation]:
         """New place of each variant's model."""
         return {
-            variant.name: ModelFilePlace(
+            variant.name: ModelLocation(
                 folder=self.host.path,
                 model_file=joined.model_file,
-                nbytes=sum(map(self._nbytes_of, joined.used)),
+                nbytes=sum(map(self._nbytes_of, joined.used_files)),
             )
             for folder, joined in self.joined
             for variant in folder.variants_of(joined.model)

@@ -233,7 +233,7 @@ class GroupBuilder:
             self._join(folder)
         self._group.new_files = dict(self._shared.new_files)
         self._group.freed = self._freed()
-        used = {location for _, joined in self._group.joined for location in joined.used}
+        used = {location for _, joined in self._group.joined for location in joined.used_files}
         needed_folders = {
             folder for location in used for folder in (self._host.path / location).parents
         }
@@ -327,7 +327,7 @@ class GroupBuilder:
         self._shared.keep(model)
 
     def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
-        staying = {self._host.path / location for location in placed.used}
+        staying = {self._host.path / location for location in placed.used_files}
         freed_nbytes = sum(
             path.stat().st_size
             for path in model.files
@@ -370,6 +370,6 @@ class GroupBuilder:
         needed |= {
             self._host.path / location
             for _, joined_model in self._group.joined
-            for location in joined_model.used
+            for location in joined_model.used_files
         }
         return {path: path.stat().st_size for path in files if path not in needed}

@@ -157,7 +157,7 @@ def files_of_model(variant: VariantInfo, model: Path) -> dict[str, Path]:
         data_folder=variant.directory / option if option else None,
         source_model=source_model_of(variant),
     )
-    return needed.places(model, data_folder_of(variant))
+    return needed.current_paths(model, data_folder_of(variant))
 
 
 def _needed_files(

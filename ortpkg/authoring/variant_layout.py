@@ -26,8 +26,8 @@ _GATHERED_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, SOURCE_MODEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantPlace:
-    """Place of one variant's files in the rewritten package.
+class VariantLayout:
+    """Layout of one variant's files in the rewritten package.
 
     Attributes:
         variant: its name.
@@ -54,10 +54,10 @@ class VariantPlace:
         return OWN_FOLDER if path.parent == PurePosixPath(MODELS) else path.name
 
 
-def place_variants(
+def lay_out_variants(
     package: PackageInfo, form: PackageFormat
-) -> dict[tuple[str, str], VariantPlace]:
-    """Map (component, variant) to its place in a package of the format ``form``.
+) -> dict[tuple[str, str], VariantLayout]:
+    """Map (component, variant) to its layout in a package of the format ``form``.
 
     Raises:
         AuthoringError: a set of files (GenAI) has no folder of its own, so that its files are
@@ -66,7 +66,7 @@ def place_variants(
     gathers = form is not package.format and form is not PackageFormat.COMPONENT
     holding = _holding_folders(package)
     return {
-        (component.name, variant.name): _place(
+        (component.name, variant.name): _layout(
             package, variant, folder, gathers=gathers, takes_files=variant.directory in holding
         )
         for component in package.components
@@ -112,9 +112,9 @@ def _holding_folders(package: PackageInfo) -> frozenset[Path]:
     return frozenset(documented | above)
 
 
-def _place(
+def _layout(
     package: PackageInfo, variant: VariantInfo, name: str, *, gathers: bool, takes_files: bool
-) -> VariantPlace:
+) -> VariantLayout:
     folder = f"{MODELS}/{variant.component_name}" + ("" if name == OWN_FOLDER else f"/{name}")
     if not variant.directory.is_relative_to(package.root):
         raise AuthoringError(
@@ -125,7 +125,7 @@ def _place(
         raise AuthoringError(f"{message}, with files of others: nobody can say which are its own")
     model_file, brings = _gathered(variant, takes_files=takes_files, gathers=gathers)
     stays = takes_files or variant.directory == package.root / folder
-    return VariantPlace(
+    return VariantLayout(
         variant=variant.name,
         folder=folder,
         model_file=model_file,
@@ -160,8 +160,8 @@ def _gathered(
     return model_file, ({model_file: model} if brings_model else {}) | brings
 
 
-def files_of_place(package: PackageInfo, location: VariantPlace) -> dict[str, Path]:
-    """Map path relative to the place's folder → the file of ``package`` that goes there."""
+def files_of_layout(package: PackageInfo, location: VariantLayout) -> dict[str, Path]:
+    """Map path relative to the layout's folder → the file of ``package`` that goes there."""
     brought = dict(location.brings)
     if location.takes_files:
         return brought

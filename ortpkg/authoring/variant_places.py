@@ -26,8 +26,8 @@ _OLDER, _NEWER = "model_variants", "variants"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelFilePlace:
-    """Place of a variant's model: a folder (absolute), and a file relative to it (with ``/``).
+class ModelLocation:
+    """Location of a variant's model: a folder (absolute), and a file relative to it (with ``/``).
 
     ``nbytes`` is the size of the model with all files that it needs; None for no change. ``asset``
     is the shared asset that becomes the folder of its external data (component generation only);
@@ -68,10 +68,10 @@ class ComponentDocument:
             return "its executor_info does not name the model itself"
         return None
 
-    def unnamed(self, variants: Iterable[VariantInfo]) -> dict[str, ModelFilePlace]:
+    def unnamed(self, variants: Iterable[VariantInfo]) -> dict[str, ModelLocation]:
         """Return the places of models whose file the document does not name, by variant."""
         return {
-            variant.name: ModelFilePlace(
+            variant.name: ModelLocation(
                 folder=variant.directory,
                 model_file=variant.model_path.relative_to(variant.directory).as_posix(),
             )
@@ -79,14 +79,14 @@ class ComponentDocument:
             if variant.model_path is not None and not self._names_model_file(variant)
         }
 
-    def place(self, model_places: Mapping[str, ModelFilePlace]) -> None:
+    def place(self, model_locations: Mapping[str, ModelLocation]) -> None:
         """Edit the value so that these variants have their models in other places."""
-        for name, model_place in model_places.items():
+        for name, location in model_locations.items():
             for kind, body in self._bodies(name):
                 if kind == _OLDER:
-                    self._place_older(name, body, model_place)
+                    self._place_older(name, body, location)
                 else:
-                    self._place_newer(body, model_place)
+                    self._place_newer(body, location)
 
     def state(self, name: str, fact: str, value: Any) -> None:
         """Edit the value so that the variant's metadata has this fact."""
@@ -135,39 +135,39 @@ class ComponentDocument:
             return True
         return kind == (_NEWER if self._package.format is PackageFormat.COMPONENT else _OLDER)
 
-    def _place_older(self, name: str, body: dict[str, Any], model_place: ModelFilePlace) -> None:
+    def _place_older(self, name: str, body: dict[str, Any], location: ModelLocation) -> None:
         component_folder = self._package.root / MODELS / self._component.name
-        folder = OWN_FOLDER if model_place.folder == component_folder else model_place.folder.name
-        if component_folder not in (model_place.folder, model_place.folder.parent):
+        folder = OWN_FOLDER if location.folder == component_folder else location.folder.name
+        if component_folder not in (location.folder, location.folder.parent):
             raise AuthoringError(
-                f"{quoted(model_place.folder)} is not a folder of component"
+                f"{quoted(location.folder)} is not a folder of component"
                 f" {quoted(self._component.name)}"
             )
         variant = self._component.variant(name)
         key = "file" if "file" in body and not body.get("model_file") else "model_file"
-        body[key] = model_place.model_file
+        body[key] = location.model_file
         if (
-            model_place.nbytes is not None
+            location.nbytes is not None
             and isinstance(body.get("metadata"), dict)
             and "nbytes" in body["metadata"]
         ):
-            body["metadata"]["nbytes"] = model_place.nbytes
+            body["metadata"]["nbytes"] = location.nbytes
         if folder != name or variant is None or variant.directory.name != name:
             ordered = {"model_id": folder, **body} | {"model_id": folder}
             body.clear()
             body.update(ordered)
 
-    def _place_newer(self, body: dict[str, Any], model_place: ModelFilePlace) -> None:
-        body["variant_directory"] = model_place.folder.relative_to(
+    def _place_newer(self, body: dict[str, Any], location: ModelLocation) -> None:
+        body["variant_directory"] = location.folder.relative_to(
             self._component.directory
         ).as_posix()
         payload = body["executor_info"][ORT]
-        payload["model_file"] = model_place.model_file
-        if model_place.asset is not None:
+        payload["model_file"] = location.model_file
+        if location.asset is not None:
             options = payload.get("session_options") or {}
             payload["session_options"] = {
                 **options,
-                EXTERNAL_INITIALIZERS_FOLDER: model_place.asset,
+                EXTERNAL_INITIALIZERS_FOLDER: location.asset,
             }
 
 

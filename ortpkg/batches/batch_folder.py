@@ -74,8 +74,8 @@ class BatchFolder:
     def __init__(self, root: Path, kind: RowFormat) -> None:
         self.root = root
         self.kind = kind
-        self._own = root / OWN
-        self._run = self._own / _RUNS
+        self._state_folder = root / OWN
+        self._run = self._state_folder / _RUNS
 
     # --- the job ----------------------------------------------------------------------------------
 
@@ -89,18 +89,19 @@ class BatchFolder:
         verify_is_free(self.root)
         self._verify_own()
         with self._output_errors():
-            self._own.mkdir(parents=True, exist_ok=True)
+            self._state_folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             with self._output_errors():
                 self._remove_runs()
                 verify_is_free(self.root)  # another command may have started since
                 # left by a job that wrote no part
-                shutil.rmtree(self._own / "errors", ignore_errors=True)
+                shutil.rmtree(self._state_folder / "errors", ignore_errors=True)
                 for name in _LISTS:
-                    (self._own / name).mkdir(exist_ok=True)
+                    (self._state_folder / name).mkdir(exist_ok=True)
                 self._make_run_folder()
                 replace_file(
-                    self._own / _JOB, lambda file: file.write(json.dumps(job, indent=1).encode())
+                    self._state_folder / _JOB,
+                    lambda file: file.write(json.dumps(job, indent=1).encode()),
                 )
             with self._removed_at_end():
                 yield
@@ -126,7 +127,7 @@ class BatchFolder:
                 )
             with self._output_errors():
                 self._remove_runs()
-                (self._own / "parts").mkdir(exist_ok=True)
+                (self._state_folder / "parts").mkdir(exist_ok=True)
                 self._make_run_folder()
             with self._removed_at_end():
                 yield existing
@@ -134,7 +135,7 @@ class BatchFolder:
     def _verify_own(self) -> None:
         """Raise UsageError if a link leads out of the batch's own folder."""
         for name in ("", *_LISTS, _RUNS):
-            path = self._own / name
+            path = self._state_folder / name
             if path.is_symlink():
                 raise UsageError(
                     f"--output {quoted(self.root)}: {quoted(path)} is a link, which a batch neither"
@@ -145,7 +146,7 @@ class BatchFolder:
     def _locked(self) -> Iterator[None]:
         with ExitStack() as stack:
             try:
-                stack.enter_context(hold_lock(self._own / "lock"))
+                stack.enter_context(hold_lock(self._state_folder / "lock"))
             except TimeoutError as error:
                 raise UsageError(
                     f"--output {quoted(self.root)}: another command writes there now"
@@ -162,13 +163,13 @@ class BatchFolder:
             self._remove_runs()
 
     def _make_run_folder(self) -> None:
-        self._run = self._own / _RUNS / uuid4().hex
+        self._run = self._state_folder / _RUNS / uuid4().hex
         for name in ("attempts", "scratch"):
             (self._run / name).mkdir(parents=True)
 
     def _remove_runs(self) -> None:
         """Remove the folders of runs, also if workers still use them."""
-        shutil.rmtree(self._own / _RUNS, ignore_errors=True)
+        shutil.rmtree(self._state_folder / _RUNS, ignore_errors=True)
 
     @contextmanager
     def _output_errors(self) -> Iterator[None]:
@@ -185,7 +186,7 @@ class BatchFolder:
         A part that was cut or changed since is removed, so that it runs again.
         """
         file_names = set(_names(self.root)) | {
-            f"{name}.empty" for name in _names(self._own / "empty")
+            f"{name}.empty" for name in _names(self._state_folder / "empty")
         }
         numbers: set[int] = set()
         for part in parts:
@@ -199,7 +200,7 @@ class BatchFolder:
     def _is_whole(self, path: Path, part: Part) -> bool:
         """Return True if a part has its recorded size and digest; otherwise remove it."""
         try:
-            recorded = _read(self._own / "parts" / part.name, _MOST_NOTE_NBYTES)
+            recorded = _read(self._state_folder / "parts" / part.name, _MOST_NOTE_NBYTES)
             if recorded == content_text(path).encode():
                 return True
         except _NotPlainError:  # a batch does not write such a thing
@@ -222,7 +223,7 @@ class BatchFolder:
             UsageError: See :func:`~ortpkg.batches.output_parts.write_part`.
         """
         self._verify_run()
-        failed = self._own / "errors" / f"{part.name}.jsonl"
+        failed = self._state_folder / "errors" / f"{part.name}.jsonl"
         if rows.errors:
             self._put(failed, "".join(error_line(error) for error in rows.errors))
         else:
@@ -230,9 +231,9 @@ class BatchFolder:
         if len(rows.row_ids):
             target = part_path(self.root, part.name, self.kind)
             write_part(target, rows, self.kind, self._run / "scratch")
-            self._put(self._own / "parts" / part.name, content_text(target))
+            self._put(self._state_folder / "parts" / part.name, content_text(target))
         else:
-            self._put(self._own / "empty" / part.name, "")
+            self._put(self._state_folder / "empty" / part.name, "")
 
     def attempt(self, part: Part) -> int:
         """Record that a worker starts a part; return how often that happened in this run."""
@@ -258,7 +259,7 @@ class BatchFolder:
     def errors(self, parts: Iterable[Part]) -> Iterable[RowError]:
         """Yield the failed rows of all parts, in order."""
         for part in parts:
-            path = self._own / "errors" / f"{part.name}.jsonl"
+            path = self._state_folder / "errors" / f"{part.name}.jsonl"
             if path.is_file():
                 for line in path.read_text(encoding="utf-8").splitlines():
                     yield RowError(**json.loads(line))

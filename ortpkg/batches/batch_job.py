@@ -43,7 +43,7 @@ class BatchWishes:
         output: Folder to write.
         format: Format of the output; None for that of the input.
         columns: Columns by input of the model, as far as the caller says.
-        kept: Columns of the input to copy to the output.
+        kept_columns: Columns of the input to copy to the output.
         axes: True by output if its first dimension is rows, as far as the caller says.
         batch_size: Rows of one run; None for the best.
         part_rows: Most rows of a part.
@@ -58,7 +58,7 @@ class BatchWishes:
     output: Path
     format: RowFormat | None = None
     columns: ColumnMap
-    kept: tuple[str, ...] = ()
+    kept_columns: tuple[str, ...] = ()
     axes: StatedAxes = EMPTY
     batch_size: int | None = None
     part_rows: int = MOST_ROWS
@@ -160,7 +160,7 @@ def prepared_job(
     facts = trials[0].facts
     assert facts is not None
     columns = _columns(source, wishes, facts)
-    kept_columns = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept)
+    kept_columns = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept_columns)
     folder = BatchFolder(wishes.output, wishes.format or source.format)
     parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
     reading = _reading(source, wishes, facts, columns)
@@ -207,7 +207,7 @@ def _plan(
         layout=layout,
         columns=columns,
         batch_size=size or DEFAULT_BATCH_SIZE,
-        kept=kept_columns,
+        kept_columns=kept_columns,
         stops=not wishes.collects_errors,
     )
 
@@ -267,7 +267,7 @@ def _columns(source: InputFiles, wishes: BatchWishes, facts: ModelFacts) -> Colu
     for file in _with_headers(source):
         available = _columns_of(source.format, file)
         mapping = column_map(names, available, wishes.columns)
-        for name in wishes.kept:
+        for name in wishes.kept_columns:
             if available is not None and name not in available:
                 raise UsageError(
                     f"--keep: {quoted(file)} has no column {quoted(name)}"
@@ -292,7 +292,9 @@ def _columns_of(kind: RowFormat, file: Path) -> list[str] | None:
 def _reading(
     source: InputFiles, wishes: BatchWishes, facts: ModelFacts, columns: ColumnMap
 ) -> Reading:
-    needed = dict.fromkeys([*(name for item in columns.values() for name in item), *wishes.kept])
+    needed = dict.fromkeys(
+        [*(name for item in columns.values() for name in item), *wishes.kept_columns]
+    )
     picture = None
     if source.format is RowFormat.IMAGES:
         (declared,) = [item for item in facts.inputs if columns[item.name] == (IMAGE,)]

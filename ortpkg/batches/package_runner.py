@@ -33,10 +33,10 @@ from ortpkg.package.package_info import ValueInfo
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.selection.measurements import (
     CanaryFailure,
-    PlaceKey,
     QuarantineCause,
     QuarantineEntry,
-    place_of,
+    VariantOnDeviceKey,
+    versioned_variant,
 )
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 from ortpkg.session.options import RunOptions
@@ -166,7 +166,7 @@ class PackageRunner:
 
     def __init__(self, use: PackageUse) -> None:
         self._use = use
-        self._failures: dict[PlaceKey, CanaryFailure] = {}
+        self._failures: dict[VariantOnDeviceKey, CanaryFailure] = {}
         self.notes: list[str] = []
         self.package = _opened(use)
         self._start()
@@ -222,7 +222,7 @@ class PackageRunner:
             ep_device = variant.verdict(backend=self._use.wishes.backend).ep_device
             largest_errors[name] = None
             if records is not None and not records.stale_reason and ep_device is not None:
-                key = place_of(name, variant.name, ep_device, offer.ep_devices).key
+                key = versioned_variant(name, variant.name, ep_device, offer.ep_devices).key
                 errors = [item.max_abs_error for item in records.measurements if item.key == key]
                 largest_errors[name] = next(iter(errors), None)
         return largest_errors
@@ -345,7 +345,7 @@ class PackageRunner:
             ep_device = verdict.ep_device
             if ep_device is None or (error.ep_name and ep_device.ep_name != error.ep_name):
                 continue
-            versioned = place_of(
+            versioned = versioned_variant(
                 variant.component_name, variant.name, ep_device, variant.selection.ep_devices
             )
             failure = CanaryFailure(**asdict(versioned), reason=str(error))

@@ -46,14 +46,14 @@ class RunPlan:
         layout: Layout of the model.
         columns: Columns of each input.
         batch_size: Most rows of one run.
-        kept: Columns of the input to copy to the output.
+        kept_columns: Columns of the input to copy to the output.
         stops: True if the first failed row ends everything.
     """
 
     layout: ModelLayout
     columns: ColumnMap
     batch_size: int
-    kept: tuple[str, ...] = ()
+    kept_columns: tuple[str, ...] = ()
     stops: bool = True
 
 
@@ -103,7 +103,7 @@ def run_part(
         if results
     }
     positions = order[ranks]
-    kept_columns = {name: take_rows(_kept(rows, name), positions) for name in plan.kept}
+    kept_columns = {name: take_rows(_kept(rows, name), positions) for name in plan.kept_columns}
     by_row = sorted([*rows.errors, *errors.values()], key=lambda error: error.row_id)
     return Rows(
         row_ids=rows.row_ids[positions], columns={**kept_columns, **columns}, errors=tuple(by_row)

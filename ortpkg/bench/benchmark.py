@@ -23,7 +23,7 @@ from ortpkg.measuring.variant_trial import quarantine_entry
 from ortpkg.measuring.workloads import component_workload
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.measurements import Measurement, QuarantineEntry, place_of
+from ortpkg.selection.measurements import Measurement, QuarantineEntry, versioned_variant
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.storage.file_lock import hold_lock
 
@@ -213,7 +213,7 @@ def _order(result: CandidateResult) -> tuple[int, float]:
 def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
     assert result.times is not None
     candidate = result.candidate
-    place = place_of(
+    place = versioned_variant(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
     distance = result.distance

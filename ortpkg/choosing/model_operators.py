@@ -32,7 +32,7 @@ class ModelNeeds:
     """Needs of the models of one selection; each is determined once."""
 
     def __init__(self) -> None:
-        self._found: dict[Path, ModelOperators | None] = {}
+        self._operators: dict[Path, ModelOperators | None] = {}
 
     def of_variant(self, variant: VariantInfo) -> ModelOperators | None:
         """Return the needs of a variant.
@@ -42,9 +42,9 @@ class ModelNeeds:
         path = variant.model_path
         if path is None:
             return None
-        if path not in self._found:
-            self._found[path] = read_model_operators(path)
-        return self._found[path]
+        if path not in self._operators:
+            self._operators[path] = read_model_operators(path)
+        return self._operators[path]
 
 
 def operator_evidence(offer: MachineOffer) -> OperatorEvidence:

@@ -99,7 +99,7 @@ def select_component(
             sizes=_sizes_for(component, wishes),
             records=records_of(package, offer, machine, canary_failures),
             machine=machine,
-            asked_memory=offer.asked_memory,
+            probed_memory=offer.probed_memory,
             operators=operator_evidence(offer),
             package_version=package.version,
             compiled_distance=offer.compiled_distance,
@@ -257,7 +257,7 @@ def offer_for(
     if not silent:
         return offer, ""
     offer_with_memory = discover_ep_devices(with_free_memory(offer.machine), named=named)
-    return offer_with_memory._replace(asked_memory=silent), ""
+    return offer_with_memory._replace(probed_memory=silent), ""
 
 
 def _devices_to_ask(

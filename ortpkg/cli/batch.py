@@ -105,7 +105,7 @@ def command(
         output=output.absolute(),
         format=_format(row_format),
         columns=parse_map(columns or ()),
-        kept=tuple(keep or ()),
+        kept_columns=tuple(keep or ()),
         axes=parse_axes(batch_axis or ()),
         batch_size=batch_size,
         part_rows=part_rows,

@@ -208,14 +208,14 @@ class _Runner:
         self.component = None if chosen.is_pipeline else next(iter(chosen.variants))
         self.session: Any = chosen.create_session(create)
         self.load_s = time.perf_counter() - start
-        self.places = {
+        self.verdicts = {
             name: variant.verdict(backend=wishes.backend)
             for name, variant in chosen.variants.items()
         }
 
     def describe(self) -> None:
         """Print on standard error what runs where."""
-        for name, verdict in self.places.items():
+        for name, verdict in self.verdicts.items():
             ep_device = verdict.ep_device
             where = "any execution provider" if ep_device is None else ep_device.ep_and_backend
             hardware = (
@@ -265,7 +265,7 @@ class _Runner:
                 "verified": self._is_verified(name),
                 "placement": placement_json(placements[name]),
             }
-            for name, verdict in self.places.items()
+            for name, verdict in self.verdicts.items()
         ]
 
     def _is_verified(self, name: str) -> bool:
@@ -370,7 +370,7 @@ class _Runner:
         if verify:
             self.package.verify_samples(samples, timeout_s=run_options.timeout_s)
         self.describe()
-        ran = None if self.component is None else self.places[self.component].variant
+        ran = None if self.component is None else self.verdicts[self.component].variant
         precision = None if ran is None else precision_of_variant(ran)
         limits = SharedRunOptions(run_options)
 

@@ -72,7 +72,7 @@ class WantedSigner:
             package.version,
             package.record,
             package.signatures,
-            reference=package.place,
+            reference=package.origin,
         )
         return judgement.acceptances
 

@@ -13,7 +13,7 @@ from ortpkg.codegen.loop_ir.kernel_verifier import KernelFaultError
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError
-from ortpkg.codegen.tensor_stages import KeptStages, TensorStages, graph_key
+from ortpkg.codegen.tensor_stages import ExaminedStages, TensorStages, graph_key
 from ortpkg.ep_context.kernel_cache import KernelCache
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
@@ -29,7 +29,7 @@ class Compiler:
         self._target = target
         self._kernels = KernelCompiler(target, kernels)
         self._schedules = SchedulesByForm(machine_model(target))
-        self._stages = KeptStages()
+        self._stages = ExaminedStages()
 
     def reasons_against(self, body: Graph) -> Mapping[int, str]:
         """Return why nodes of a partition cannot be compiled, by node index.

@@ -85,19 +85,19 @@ class TensorStages:
             verified.update(map(id, stage.operations))
 
 
-class KeptStages:
+class ExaminedStages:
     """Stages of graphs that were examined, each kept until its graph is compiled."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[Graph, TensorStages]] = {}
+        self._stages: dict[Hashable, tuple[Graph, TensorStages]] = {}
 
     def keep(self, key: Hashable, graph: Graph, stages: TensorStages) -> None:
         """Keep the stages, and the graph, whose parts the key identifies by address."""
-        self._kept[key] = (graph, stages)
+        self._stages[key] = (graph, stages)
 
     def take(self, key: Hashable) -> TensorStages | None:
         """Return the stages under that key and forget them; None if there are none."""
-        return self._kept.pop(key, (None, None))[1]
+        return self._stages.pop(key, (None, None))[1]
 
 
 def graph_key(graph: Graph) -> Hashable:

@@ -50,7 +50,7 @@ class PciFunction(NamedTuple):
     device_id: int
 
 
-class FoundDevices(NamedTuple):
+class BusDevices(NamedTuple):
     """Devices of a bus; notes name devices that do not count, or cannot be used."""
 
     gpus: list[HardwareDevice]
@@ -58,9 +58,9 @@ class FoundDevices(NamedTuple):
     notes: list[str]
 
 
-def probe_pci(root: Path) -> FoundDevices:
+def probe_pci(root: Path) -> BusDevices:
     """Return every GPU and NPU, in order of address."""
-    found = FoundDevices(gpus=[], npus=[], notes=[])
+    found = BusDevices(gpus=[], npus=[], notes=[])
     accelerators = _addresses_of_class(root, "accel")
     architectures = _kfd_architectures(root)
     for function in _pci_functions(root, accelerators):

@@ -67,7 +67,7 @@ class FetchedDocuments:
         """
         signatures = self.source.read_signatures(most_bundle_nbytes(len(self.record)))
         manifest = self.documents.get(MANIFEST, b"")
-        return SignedPackage.of(self.record, manifest, signatures, place=self.source.place)
+        return SignedPackage.of(self.record, manifest, signatures, origin=self.source.origin)
 
     @property
     def folder(self) -> str:

@@ -134,10 +134,10 @@ def lock_project(
     for name, wanted in project.packages.items():
         requests[name] = _request_line(wanted)
         locked = None if before is None or name in upgraded else before.packages.get(name)
-        if locked is not None and (before is None or before.wanted.get(name) != requests[name]):
+        if locked is not None and (before is None or before.requests.get(name) != requests[name]):
             locked = None
         packages[name] = _locked(wanted, locked, project.profiles, store, trust_policy, progress)
-    report = LockReport(lock=Lock(packages=packages, wanted=requests), before=before)
+    report = LockReport(lock=Lock(packages=packages, requests=requests), before=before)
     if report.is_changed and not is_rehearsal:
         write_lock(project.folder, report.lock)
     return report
@@ -215,7 +215,7 @@ def _keep_locked(project: Project, lock: Lock, store: PackageStore) -> None:
 def _request_line(wanted: WantedPackage) -> str:
     """Return what a project asks for in one line; if it changes, the lock is outdated."""
     version = f":{wanted.tag}" if wanted.tag else wanted.specifier or "*"
-    return " ".join([wanted.stated, version, *wanted.variants])
+    return " ".join([wanted.source_text, version, *wanted.variants])
 
 
 def _locked(
@@ -242,7 +242,7 @@ def _locked(
             variants = _choices(package, wanted, profiles, publisher)
     return LockedPackage(
         name=wanted.name,
-        source=wanted.stated,
+        source=wanted.source_text,
         version=version,
         digest=source.digest,
         package_digest=fetched.digests.package_digest,
@@ -303,7 +303,7 @@ def _why_stale(project: Project, lock: Lock | None) -> str | None:
     if lock is None:
         return f"the project has no {LOCK_FILE}"
     for name, wanted in project.packages.items():
-        if lock.wanted.get(name) != _request_line(wanted):
+        if lock.requests.get(name) != _request_line(wanted):
             return f"{LOCK_FILE} does not have {quoted(name)} as the project asks for it"
         if set(lock.packages[name].variants) != (set(project.profiles) or {NO_PROFILE}):
             return f"{LOCK_FILE} was made for other machines than the project's profiles"

@@ -28,7 +28,7 @@ from ortpkg.registry.references import (
     StoreReference,
     is_tag,
     parse_reference,
-    place_of,
+    unversioned_reference,
 )
 from ortpkg.registry.repositories import repository_of
 from ortpkg.registry.repository import MOST_MANIFEST_NBYTES, Repository
@@ -54,7 +54,7 @@ class PackageSource:
     Attributes:
         where: Name of the source in messages.
         reference: Reference to record, by which newer versions are looked up.
-        place: The reference without a version, which a trust policy may match.
+        origin: The reference without a version, which a trust policy may match.
         tag: Tag of the version, or "" if it was named by digest.
         digest: Digest of the manifest.
         manifest: Bytes of the manifest, which have that digest.
@@ -65,7 +65,7 @@ class PackageSource:
 
     where: str
     reference: str
-    place: str
+    origin: str
     tag: str
     digest: str
     manifest: bytes
@@ -101,7 +101,7 @@ def opened_source(
             yield PackageSource(
                 where=generation.reference,
                 reference=generation.reference,
-                place=place_of(generation.reference),
+                origin=unversioned_reference(generation.reference),
                 tag=generation.tag,
                 digest=generation.digest,
                 manifest=store.blobs.read_bytes(
@@ -118,7 +118,7 @@ def opened_source(
             yield PackageSource(
                 where=packed.file.where,
                 reference=str(reference),
-                place=str(reference),
+                origin=str(reference),
                 tag=packed.version if is_tag(packed.version) else "",
                 digest=f"sha256:{hash_bytes(packed.manifest).sha256}",
                 manifest=packed.manifest,
@@ -134,13 +134,13 @@ def published_source(
     """Return the package that a reference names, in its repository."""
     descriptor = resolve_package(repository, reference.version)
     manifest = repository.read_manifest(descriptor)
-    place = place_of(str(reference))
+    origin = unversioned_reference(str(reference))
     name = reference.repository.rpartition("/")[2] if isinstance(reference, OciReference) else ""
     tag = "" if reference.digest and not reference.tag else reference.tag or DEFAULT_TAG
     return PackageSource(
         where=repository.name,
-        reference=f"{place}:{tag}" if tag else f"{place}@{reference.digest}",
-        place=place,
+        reference=f"{origin}:{tag}" if tag else f"{origin}@{reference.digest}",
+        origin=origin,
         tag=tag,
         digest=descriptor.digest,
         manifest=manifest,
@@ -163,7 +163,7 @@ def _in_folder(root: Path, named: Path) -> PackageSource:
     return PackageSource(
         where=str(named),
         reference=str(named),
-        place=str(named),
+        origin=str(named),
         tag=package.version if package.version is not None and is_tag(package.version) else "",
         digest=f"sha256:{hash_bytes(manifest).sha256}",
         manifest=manifest,

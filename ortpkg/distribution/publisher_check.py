@@ -62,7 +62,7 @@ def check_documents(
             package.version,
             package.record,
             package.signatures,
-            reference=package.place,
+            reference=package.origin,
             called=store_name,
         )
     except SignatureError as error:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ortpkg.engine.execution_frame import LEAST_COUNTED_NBYTES
-from ortpkg.engine.kept_parts import KeptParts
+from ortpkg.engine.kept_parts import ValueParts
 from ortpkg.engine.run_control import RunControl
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Value
@@ -31,9 +31,9 @@ def counted_feeds(
     carried = [feed for feed in large if id(feed) not in held]
     nbytes = sum(map(_nbytes, carried))
     control.charge(nbytes)
-    parts = KeptParts(control)
+    parts = ValueParts(control)
     try:
-        if control.stated_limit_nbytes is not None:
+        if control.caller_limit_nbytes is not None:
             for index, feed in enumerate(carried):
                 parts.keep(index, feed)
         yield

@@ -19,7 +19,7 @@ import numpy as np
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction, OutputSlot
-from ortpkg.engine.kept_parts import KeptParts
+from ortpkg.engine.kept_parts import ValueParts
 from ortpkg.engine.memories import Memories
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.owned_values import as_shaped, copied, may_share_memory, without_shared_elements
@@ -170,7 +170,7 @@ class ExecutionFrame:
         self._tracer = tracer
         self._buffers: dict[int, Tensor] = {}
         self._charges: dict[int, int] = {}
-        self.parts = None if control.stated_limit_nbytes is None else KeptParts(control)
+        self.parts = None if control.caller_limit_nbytes is None else ValueParts(control)
         self.control = control
         self.device_targets: Mapping[int, object] = _NO_TARGETS
         self.values = values

@@ -14,7 +14,7 @@ from ortpkg.kernels.op_kernel import Tensor, Value
 _TEXTS_AT_ONCE = 1 << 16
 
 
-class KeptParts:
+class ValueParts:
     """The parts of one frame's values: elements of sequences, and texts.
 
     Sequences of a run share elements, which count once; texts count with each array that holds

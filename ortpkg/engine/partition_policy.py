@@ -195,9 +195,9 @@ class CostPolicy:
         return PlacementProblem(
             costs=self._costs_of(graph, nodes, claims),
             reads=[[numbers[value] for value in values] for values in reads],
-            made=[[numbers[value] for value in node.outputs if value] for node in nodes],
-            given=[numbers[value] for value in graph_inputs],
-            handed_out=[
+            writes=[[numbers[value] for value in node.outputs if value] for node in nodes],
+            graph_inputs=[numbers[value] for value in graph_inputs],
+            graph_outputs=[
                 numbers[value] for value in dict.fromkeys(graph.outputs) if value in outputs
             ],
             memory_of=self._memory_of,

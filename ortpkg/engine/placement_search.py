@@ -31,8 +31,9 @@ class PlacementProblem:
     Attributes:
         costs: per node: provider → cost; a missing provider cannot run it.
         reads: per node: values that it reads.
-        made: per node: values that it makes.
-        given, handed_out: values that the graph takes (no constants), and those that it returns.
+        writes: per node: values that it makes.
+        graph_inputs, graph_outputs: values that the graph takes (no constants), and that it
+            returns.
         memory_of: per provider: its memory; 0 is the one that the CPU reads.
         copy_costs: per value: per memory: cost of a copy between that memory and memory 0.
         crossing_costs: per provider: cost of each value that it takes from another provider, or
@@ -43,9 +44,9 @@ class PlacementProblem:
 
     costs: Sequence[Mapping[int, int]]
     reads: Sequence[Sequence[int]]
-    made: Sequence[Sequence[int]]
-    given: Sequence[int]
-    handed_out: Sequence[int]
+    writes: Sequence[Sequence[int]]
+    graph_inputs: Sequence[int]
+    graph_outputs: Sequence[int]
     memory_of: Sequence[int]
     copy_costs: Sequence[Sequence[int]]
     crossing_costs: Sequence[int]
@@ -101,17 +102,17 @@ def weigh(
     problem: PlacementProblem, providers: Sequence[int], *, is_exact: bool = False
 ) -> Placement:
     """Return a placement with its costs."""
-    homes = dict.fromkeys(problem.given, HOST)
-    readers: dict[int, set[int]] = {value: set() for value in problem.given}
+    homes = dict.fromkeys(problem.graph_inputs, HOST)
+    readers: dict[int, set[int]] = {value: set() for value in problem.graph_inputs}
     held: dict[int, dict[int, int]] = {}
     for node, provider in enumerate(providers):
-        for value in problem.made[node]:
+        for value in problem.writes[node]:
             homes[value] = provider
             readers[value] = set()
         for value in problem.reads[node]:
             readers[value].add(provider)
         held.setdefault(provider, {}).update(problem.constants[node])
-    for value in problem.handed_out:
+    for value in problem.graph_outputs:
         readers[value].add(HOST)
     limits = {provider: problem.limits[provider] for provider in held}
     return Placement(
@@ -145,20 +146,20 @@ class _Choice:
 
     Attributes:
         cost: cost of the nodes and transfers so far.
-        used: bytes of constants per limited provider.
+        constant_nbytes: bytes of constants per limited provider.
         provider: provider of the last node.
-        before: path to the node before; None at the start.
+        previous: path to the node before; None at the start.
     """
 
     cost: int
-    used: tuple[int, ...]
+    constant_nbytes: tuple[int, ...]
     provider: int
-    before: _Choice | None
+    previous: _Choice | None
 
     def beats(self, other: _Choice) -> bool:
         """Return True if ``other`` is better in neither cost nor bytes."""
         return self.cost <= other.cost and all(
-            a <= b for a, b in zip(self.used, other.used, strict=True)
+            a <= b for a, b in zip(self.constant_nbytes, other.constant_nbytes, strict=True)
         )
 
 
@@ -199,10 +200,10 @@ class _Search:
     def run(self) -> Placement | None:
         """Return the cheapest placement found; None if none keeps the providers' limits."""
         problem = self._problem
-        handed_out = frozenset(problem.handed_out)
+        handed_out = frozenset(problem.graph_outputs)
         uses = {
             ("value", value): (HOST, frozenset({HOST}) if value in handed_out else self._nothing)
-            for value in problem.given
+            for value in problem.graph_inputs
         }
         live = [key for key in uses if key in self._last_use]
         states: dict[_State, list[_Choice]] = {
@@ -234,7 +235,7 @@ class _Search:
             if self._limited
             else []
         )
-        outputs = [("value", value) for value in problem.made[node]]
+        outputs = [("value", value) for value in problem.writes[node]]
         after = [
             key
             for key in dict.fromkeys((*live, *constants, *outputs))
@@ -266,7 +267,7 @@ class _Search:
                 value, home, readers
             )
             uses["value", value] = (home, new_readers)
-        for value in problem.made[node]:
+        for value in problem.writes[node]:
             readers = frozenset({HOST}) if value in out else self._nothing
             added += problem.transfer_cost(value, provider, readers)
             uses["value", value] = (provider, readers)
@@ -293,7 +294,7 @@ class _Search:
         used: tuple[int, ...],
         provider: int,
     ) -> None:
-        total = tuple(a + b for a, b in zip(before.used, used, strict=True))
+        total = tuple(a + b for a, b in zip(before.constant_nbytes, used, strict=True))
         limits = (self._problem.limits[provider_index] for provider_index in self._limited)
         if any(
             limit is not None and nbytes > limit
@@ -305,7 +306,9 @@ class _Search:
     def _unbeaten(self, choices: Sequence[_Choice]) -> list[_Choice]:
         """Return the choices that no other beats, cheapest first; of equal ones the first."""
         unbeaten: list[_Choice] = []
-        for choice in sorted(choices, key=lambda candidate: (candidate.cost, candidate.used)):
+        for choice in sorted(
+            choices, key=lambda candidate: (candidate.cost, candidate.constant_nbytes)
+        ):
             if any(better.beats(choice) for better in reversed(unbeaten)):
                 continue
             if len(unbeaten) == _MOST_CHOICES_OF_A_STATE:
@@ -330,7 +333,7 @@ class _Search:
     def _providers(last: _Choice) -> list[int]:
         providers: list[int] = []
         choice: _Choice | None = last
-        while choice is not None and choice.before is not None:
+        while choice is not None and choice.previous is not None:
             providers.append(choice.provider)
-            choice = choice.before
+            choice = choice.previous
         return providers[::-1]

@@ -21,7 +21,7 @@ class RunControl:
     Attributes:
         is_watched: True if :meth:`check` may raise, or the caller has set a limit; other runs skip
             the call.
-        stated_limit_nbytes: the memory limit that the caller has set; None for no limit.
+        caller_limit_nbytes: the memory limit that the caller has set; None for no limit.
     """
 
     __slots__ = (
@@ -32,8 +32,8 @@ class RunControl:
         "_lock",
         "_shared",
         "_timeout_s",
+        "caller_limit_nbytes",
         "is_watched",
-        "stated_limit_nbytes",
     )
 
     def __init__(
@@ -59,7 +59,7 @@ class RunControl:
         self._limit = (
             machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
         )
-        self.stated_limit_nbytes = memory_limit_nbytes
+        self.caller_limit_nbytes = memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_terminated = is_terminated
@@ -81,7 +81,7 @@ class RunControl:
     @property
     def is_memory_limited(self) -> bool:
         """True if the caller has set a memory limit."""
-        return self.stated_limit_nbytes is not None
+        return self.caller_limit_nbytes is not None
 
     @property
     def time_left_s(self) -> float | None:

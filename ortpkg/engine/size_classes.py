@@ -82,7 +82,7 @@ class SizeClassPlanner:
         self._allocation = allocation
         self._symbols = tuple(sources)
         self.symbols = frozenset(sources)
-        self._places = tuple(sources.values())
+        self._feed_axes = tuple(sources.values())
         self._verifies = verifies
         numbers: dict[Size, int] = {}
         self._sizes_of: dict[int, list[int]] = {}
@@ -100,7 +100,7 @@ class SizeClassPlanner:
     def sizes_of(self, feeds: Sequence[Value]) -> tuple[int, ...] | None:
         """Return the values of the symbols in a run; None if the feeds do not determine them."""
         try:
-            return tuple([feeds[position].shape[axis] for position, axis in self._places])
+            return tuple([feeds[position].shape[axis] for position, axis in self._feed_axes])
         except (AttributeError, IndexError):  # a default value, or not a tensor
             return None
 

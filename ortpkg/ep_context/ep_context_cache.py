@@ -290,7 +290,7 @@ class _Wait:
         self._ep = ep
         self._limit_s = limit_s
         self._check_cancelled = check_cancelled
-        self._is_told = False
+        self._is_logged = False
 
     def check(self, waited_s: float) -> None:
         """Raise LimitExceededError at the caller's limit, or the caller's exception."""
@@ -301,6 +301,6 @@ class _Wait:
                 f" the time limit of {time_limit_text(self._limit_s)}",
                 limit="time",
             )
-        if waited_s > _SILENT_WAIT_S and not self._is_told:
-            self._is_told = True
+        if waited_s > _SILENT_WAIT_S and not self._is_logged:
+            self._is_logged = True
             _log.warning("waiting for another process, which compiles the same for %s", self._ep)

@@ -52,24 +52,24 @@ class CheckedBlobs:
         self._key = {"path": str(path), "stamp": list(stamp)}
         self._is_settled = stamp.is_settled()
         stored = read_fact(_KIND, self._key) if self._is_settled else None
-        self._known = (
+        self._checked = (
             set(stored)
             if isinstance(stored, list) and all(isinstance(text, str) for text in stored)
             else set()
         )
 
     def __contains__(self, blob: tuple[int, str]) -> bool:
-        return _text(blob) in self._known
+        return _text(blob) in self._checked
 
     def add(self, blob: tuple[int, str]) -> None:
         """Remember a blob (offset, SHA-256) that was compared.
 
         Blobs of a file younger than two seconds are not remembered.
         """
-        if not self._is_settled or len(self._known) >= _MOST_BLOBS:
+        if not self._is_settled or len(self._checked) >= _MOST_BLOBS:
             return
-        self._known.add(_text(blob))
-        write_fact(_KIND, self._key, sorted(self._known), keep=_MOST_FILES)
+        self._checked.add(_text(blob))
+        write_fact(_KIND, self._key, sorted(self._checked), keep=_MOST_FILES)
 
 
 def _text(blob: tuple[int, str]) -> str:

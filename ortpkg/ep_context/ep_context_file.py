@@ -101,7 +101,7 @@ class ContextFile:
         ep_name: str,
         where: str,
         checked: CheckedBlobs | None = None,
-        place: tuple[Path, FileStamp] | None = None,
+        stamped_path: tuple[Path, FileStamp] | None = None,
     ) -> None:
         """Read the index of ``data``.
 
@@ -111,8 +111,8 @@ class ContextFile:
             where: description of ``data``, for messages.
             checked: blobs that need no comparison with their digest any more; None to compare all,
                 each time.
-            place: path and stamp of the file; None if ``data`` is not a file, or its stamp is not
-                settled.
+            stamped_path: path and stamp of the file; None if ``data`` is not a file, or its stamp
+                is not settled.
 
         Raises:
             EpContextError: not a context of ortpkg, truncated, or beyond a limit.
@@ -121,7 +121,7 @@ class ContextFile:
         self._ep_name = ep_name
         self._where = where
         self._checked_blobs = checked
-        self._place = place
+        self._stamped_path = stamped_path
         #: Blobs that this object has compared: partitions share them, and each is compared once.
         self._compared: set[int] = set()
         self.nbytes = data.nbytes
@@ -159,11 +159,13 @@ class ContextFile:
         )
 
     def _file_of(self, entry: _IndexedEntry) -> PartsFile | None:
-        if self._place is None:
+        if self._stamped_path is None:
             return None
         offsets = {part: self._blobs[blob].offset for part, blob in entry.parts.items()}
         return PartsFile(
-            path=self._place[0], stamp=self._place[1], offsets=MappingProxyType(offsets)
+            path=self._stamped_path[0],
+            stamp=self._stamped_path[1],
+            offsets=MappingProxyType(offsets),
         )
 
     def _entry(self, name: str) -> _IndexedEntry:
@@ -295,7 +297,7 @@ def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
         ep_name=ep_name,
         where=where,
         checked=CheckedBlobs(mapped.path, mapped.stamp),
-        place=(mapped.path, mapped.stamp),
+        stamped_path=(mapped.path, mapped.stamp),
     )
 
 

@@ -62,8 +62,8 @@ class _Call:
     """Call into a library that may have to be stopped.
 
     Attributes:
-        is_own: True if the library computes in this process, whose memory grows by all such calls
-            together.
+        is_in_process: True if the library computes in this process, whose memory grows by all such
+            calls together.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class _Call:
     ) -> None:
         self._context = context
         self._stop = stop
-        self.is_own = resident_nbytes is None
+        self.is_in_process = resident_nbytes is None
         self._resident_nbytes = process_nbytes if resident_nbytes is None else resident_nbytes
         # Reading it takes as long as a small model, so it is read only with a limit.
         self._held_nbytes = self._resident_nbytes() if context.is_memory_limited else None
@@ -106,7 +106,9 @@ class _Call:
     def is_stuck(self, grace_s: float) -> bool:
         """Return True if it continues in this process ``grace_s`` after it was told to stop."""
         return (
-            self.is_own and self.error is not None and time.monotonic() - self._stopped_at > grace_s
+            self.is_in_process
+            and self.error is not None
+            and time.monotonic() - self._stopped_at > grace_s
         )
 
 
@@ -158,9 +160,9 @@ class _Watch:
                 self._look_once()
 
     def _look_once(self) -> None:
-        own_calls = sum(call.is_own for call in self._calls)
+        own_calls = sum(call.is_in_process for call in self._calls)
         for call in self._calls:
-            call.look(own_calls if call.is_own else 1)
+            call.look(own_calls if call.is_in_process else 1)
             if _LAST_RESORT and call.error is not None and call.is_stuck(_GRACE_S):
                 _LAST_RESORT[-1](call.error)
 

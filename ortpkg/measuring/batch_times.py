@@ -24,7 +24,7 @@ from ortpkg.measuring.row_axes import (
 from ortpkg.package.formats.pipeline import Pipeline
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import place_of
+from ortpkg.selection.measurements import versioned_variant
 from ortpkg.selection.verdict import Verdict
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -101,7 +101,7 @@ def recorded_batch_times(
     records = load_records(package, offer)
     if records is None or records.stale_reason or verdict.ep_device is None:
         return {}
-    place = place_of(
+    place = versioned_variant(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
     )
     times = (

@@ -24,9 +24,9 @@ from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import (
     CanaryFailure,
     CanaryPass,
-    PlaceKey,
-    VersionedPlace,
-    place_of,
+    VariantOnDeviceKey,
+    VersionedVariant,
+    versioned_variant,
 )
 from ortpkg.selection.reasons import no_suitable_variant_message
 from ortpkg.selection.verdict import Selection, Verdict
@@ -88,7 +88,7 @@ def select_by_canary(
     offer = this_machine(
         named={variant.constraints.ep for variant in component.variants if variant.constraints.ep}
     )
-    failures: dict[PlaceKey, CanaryFailure] = {}
+    failures: dict[VariantOnDeviceKey, CanaryFailure] = {}
     while True:
         selection = select(tuple(failures.values()))
         verdict = next(_candidates(selection, backend, offer, failures), None)
@@ -104,7 +104,7 @@ def select_by_canary(
         )
         if not problem:
             return selection if verdict == selection.best else replace(selection, best=verdict)
-        failure = CanaryFailure(**asdict(_place_of(verdict, offer)), reason=problem)
+        failure = CanaryFailure(**asdict(_versioned_variant(verdict, offer)), reason=problem)
         failures[failure.key] = failure
         wishes.on_note(
             f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}):"
@@ -155,7 +155,7 @@ def _candidates(
     selection: Selection,
     backend: str,
     offer: MachineOffer,
-    failures: Mapping[PlaceKey, CanaryFailure],
+    failures: Mapping[VariantOnDeviceKey, CanaryFailure],
 ) -> Iterator[Verdict]:
     """Yield eligible verdicts on ``backend`` that were not tried, the best first.
 
@@ -166,13 +166,13 @@ def _candidates(
         is_wanted = (
             verdict.is_eligible and ep_device is not None and backend in {"auto", ep_device.backend}
         )
-        if is_wanted and _place_of(verdict, offer).key not in failures:
+        if is_wanted and _versioned_variant(verdict, offer).key not in failures:
             yield verdict
 
 
-def _place_of(verdict: Verdict, offer: MachineOffer) -> VersionedPlace:
+def _versioned_variant(verdict: Verdict, offer: MachineOffer) -> VersionedVariant:
     assert verdict.ep_device is not None
-    return place_of(
+    return versioned_variant(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
     )
 
@@ -232,7 +232,7 @@ def _try(
     The outcome is recorded, except with ``requested`` options of the caller, which other callers
     have not asked for.
     """
-    place = _place_of(verdict, offer)
+    place = _versioned_variant(verdict, offer)
     if not requested and has_passed_canary(package, place):
         return ""
     try:

@@ -24,7 +24,7 @@ from ortpkg.selection.measurements import (
     Measurement,
     QuarantineCause,
     QuarantineEntry,
-    VariantPlace,
+    VariantOnDevice,
 )
 
 SCHEMA_VERSION = "1.0"
@@ -125,7 +125,7 @@ def salvage_quarantine(content: bytes) -> PackageRecord | None:
     return PackageRecord(name=name, digest=digest, quarantined=tuple(entries)) if entries else None
 
 
-_Entry = TypeVar("_Entry", bound=VariantPlace)
+_Entry = TypeVar("_Entry", bound=VariantOnDevice)
 
 
 def _machine(value: object, where: str) -> MachineRecord:

@@ -40,11 +40,11 @@ from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import (
     CanaryPass,
     Measurement,
-    PlaceKey,
     QuarantineEntry,
     SelectionRecords,
-    VariantPlace,
-    VersionedPlace,
+    VariantOnDevice,
+    VariantOnDeviceKey,
+    VersionedVariant,
     device_key,
 )
 from ortpkg.storage.file_lock import hold_lock
@@ -217,7 +217,7 @@ def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     )
 
 
-def has_passed_canary(package: PackageInfo, place: VersionedPlace) -> bool:
+def has_passed_canary(package: PackageInfo, place: VersionedVariant) -> bool:
     """Return True if a canary passed there with these versions of EP and driver."""
     if not has_records():
         return False
@@ -295,7 +295,7 @@ def _is_empty(record: PackageRecord) -> bool:
     return not _size(record) and not record.canaries
 
 
-def _other_entries(entries: Iterable[_Entry], keys: set[PlaceKey]) -> Iterator[_Entry]:
+def _other_entries(entries: Iterable[_Entry], keys: set[VariantOnDeviceKey]) -> Iterator[_Entry]:
     return (entry for entry in entries if entry.key not in keys)
 
 
@@ -323,7 +323,7 @@ def _stale_reason(machine: MachineRecord, changed: Sequence[str]) -> str:
 def _remaining_record(
     record: PackageRecord, *, quarantine_only: bool, variant: str
 ) -> PackageRecord:
-    def keeps(entry: VariantPlace) -> bool:
+    def keeps(entry: VariantOnDevice) -> bool:
         return bool(variant) and entry.variant_name != variant
 
     quarantined = tuple(entry for entry in record.quarantined if keeps(entry))

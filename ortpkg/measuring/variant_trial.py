@@ -9,7 +9,7 @@ from ortpkg.measuring.measure import run_once
 from ortpkg.measuring.measured_candidates import CAUSES, CandidateResult, Outcome, Plan, Workload
 from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, place_of
+from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, versioned_variant
 
 #: Number of feeds; one run shows whether a backend works.
 _MOST_FEEDS = 1
@@ -60,7 +60,7 @@ def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> 
 def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
     """Return the quarantine entry for a failure that counts against a variant."""
     candidate = result.candidate
-    place = place_of(
+    place = versioned_variant(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
     return QuarantineEntry(

@@ -360,7 +360,7 @@ class _PackageReader:
         if self._collector.has_errors:
             return None
         package = self._assemble(contents, components)
-        if self._absences is not None and self._absences.were_asked and self._absences.files:
+        if self._absences is not None and self._absences.was_queried and self._absences.files:
             package = with_absences(package, self._absences)
         return package if pipeline is None else self._follow_pipeline(package, pipeline)
 

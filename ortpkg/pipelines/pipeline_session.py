@@ -82,7 +82,7 @@ class PipelineSession:
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
         on_device = kept_values(self.pipeline, self.sessions)
         #: Outputs that stay on a device until another component uses them, by the step's identity.
-        self._kept = {
+        self._device_outputs = {
             id(step): on_device[number]
             for number, step in enumerate(component_steps(self.pipeline.steps))
             if number in on_device
@@ -190,7 +190,7 @@ class PipelineSession:
         self, step: ComponentStep, feed: Mapping[str, Any], limits: SharedRunOptions
     ) -> list[Any]:
         session, names = self.sessions[step.component], list(step.outputs)
-        on_device = self._kept.get(id(step))
+        on_device = self._device_outputs.get(id(step))
         if on_device is None:
             return session.run(names, feed, limits)
         results = cast("DeviceSession", session).run_with_values_left(

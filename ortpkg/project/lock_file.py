@@ -66,12 +66,12 @@ class Lock:
 
     Attributes:
         packages: name → the package.
-        wanted: name → the project's request when the lock was made ("oci://h/d >=1,<2"); if the
+        requests: name → the project's request when the lock was made ("oci://h/d >=1,<2"); if the
             request differs by now, the lock is out of date.
     """
 
     packages: Mapping[str, LockedPackage]
-    wanted: Mapping[str, str] = EMPTY
+    requests: Mapping[str, str] = EMPTY
 
 
 def read_lock(folder: Path) -> Lock | None:
@@ -98,7 +98,7 @@ def read_lock(folder: Path) -> Lock | None:
     packages = document["packages"]
     return Lock(
         packages={name: _package(name, value) for name, value in packages.items()},
-        wanted={name: value["wanted"] for name, value in packages.items()},
+        requests={name: value["wanted"] for name, value in packages.items()},
     )
 
 
@@ -139,7 +139,7 @@ def write_lock(folder: Path, lock: Lock) -> None:
 def dump_lock(lock: Lock) -> bytes:
     """Return the lock's bytes: names and paths sorted."""
     packages = {
-        name: _document(lock.packages[name], lock.wanted.get(name, ""))
+        name: _document(lock.packages[name], lock.requests.get(name, ""))
         for name in sorted(lock.packages)
     }
     return dump_document({"schema_version": "1.0", "packages": packages})

@@ -45,7 +45,7 @@ class WantedPackage:
     Attributes:
         name: in the project, and in the store.
         source: the repository, without a version.
-        stated: the same as in the project's file: a layout's folder relative to the project.
+        source_text: the same as in the project's file: a layout's folder relative to the project.
         specifier: accepted versions, in the syntax of ``packaging`` (">=1.2,<2"); "" for any.
         tag: the tag that is followed instead of versions; None if versions count.
         variants: the variants fetched on every machine; empty for those that each machine selects.
@@ -53,7 +53,7 @@ class WantedPackage:
 
     name: str
     source: OciReference | LayoutReference
-    stated: str
+    source_text: str
     specifier: str = ""
     tag: str | None = None
     variants: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ def _requested_package(file: Path, name: str, value: object) -> WantedPackage:
     return WantedPackage(
         name=name,
         source=resolved_source.without_version,
-        stated=str(source.without_version),
+        source_text=str(source.without_version),
         specifier=_specifier(file, key, version),
         tag=tag,
         variants=_texts(file, f"{key}.variants", table.get("variants", ())),

@@ -52,7 +52,7 @@ from ortpkg.providers.execution_provider import (
 from ortpkg.providers.first_load import ContextLoader, load_in_child_first
 from ortpkg.providers.native_library import first_line
 from ortpkg.providers.node_indices import verified_indices
-from ortpkg.providers.partition_cache import KeptContext, PartitionCache
+from ortpkg.providers.partition_cache import CachedPartition, PartitionCache
 from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
@@ -73,7 +73,7 @@ class CompilingProvider(CompilingInterface):
         #: Results of asking the cache of contexts, one per partition that was compiled or found.
         self.cache_outcomes: list[CacheOutcome] = []
         #: Contexts of the session that are in the cache, by the name of the fused node.
-        self.kept_contexts: dict[str, KeptContext] = {}
+        self.cached_partitions: dict[str, CachedPartition] = {}
         #: The provider's main EPContext nodes, collected when it was asked for capabilities.
         self._mains: list[EpContextAttributes] = []
         self._make_first_loader: Callable[[SessionSettings], ContextLoader] | None = None
@@ -249,7 +249,7 @@ class CompilingProvider(CompilingInterface):
             cache=cache,
             options=self.ep_context,
             outcomes=self.cache_outcomes,
-            kept_contexts=self.kept_contexts,
+            cached_partitions=self.cached_partitions,
         )
 
     @property

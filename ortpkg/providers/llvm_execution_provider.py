@@ -54,7 +54,7 @@ from ortpkg.providers.exporting_provider import ExportingProvider
 from ortpkg.providers.llvm_compatibility import compatibility_info
 from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.llvm_options import read_options
-from ortpkg.providers.llvm_texts import KeptPartitions
+from ortpkg.providers.llvm_texts import PartitionSources
 from ortpkg.providers.numpy_standby import StandbyPartition, can_stand_by, forget_arrays
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX, NO_CPU_FALLBACK_ENTRY
@@ -104,7 +104,7 @@ class LLVMExecutionProvider(ExportingProvider):
         self._standbys: list[StandbyPartition] = []
         self._reasons: dict[str, None] = {}
         self._refusals: dict[int, str] = {}
-        self._kept = KeptPartitions()
+        self._kept = PartitionSources()
 
     # --- claims -----------------------------------------------------------------------------------
 

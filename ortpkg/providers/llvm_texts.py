@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 
 
-class _Kept(NamedTuple):
+class _PartitionSource(NamedTuple):
     """Graph of a partition, or None if its context was loaded without one, and its parts."""
 
     graph: Graph | None
     parts: Mapping[str, Part]
 
 
-class KeptPartitions:
+class PartitionSources:
     """Sources of one session's partitions, by the names of their fused nodes."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _PartitionSource] = {}
 
     def keep(self, fused: FusedNode, parts: Mapping[str, Part]) -> None:
         """Remember what a partition was compiled from; for an EPContext node, its parts alone."""
         is_context = any(map(is_ep_context, fused.body.nodes))
-        self._kept[fused.node.name] = _Kept(None if is_context else fused.body, parts)
+        self._kept[fused.node.name] = _PartitionSource(None if is_context else fused.body, parts)
 
     def texts(
         self,

@@ -49,7 +49,7 @@ class MachineOffer(NamedTuple):
         machine: the machine, probed or constructed.
         ep_devices: EP devices that the factories report, in default priority order.
         notes: backends and plug-ins that were left out, each with the reason.
-        asked_memory: devices whose free memory was asked only because a variant needs much of one.
+        probed_memory: devices whose free memory was asked only because a variant needs much of one.
         reasons: why EPs offer nothing, if that is known.
     """
 
@@ -57,7 +57,7 @@ class MachineOffer(NamedTuple):
     ep_devices: tuple[EpDevice, ...]
     factories: tuple[EpFactory, ...] = ()
     notes: tuple[str, ...] = ()
-    asked_memory: tuple[HardwareDevice, ...] = ()
+    probed_memory: tuple[HardwareDevice, ...] = ()
     reasons: tuple[NothingOffered, ...] = ()
 
     @property

@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptContext:
+class CachedPartition:
     """Partition of a session that is in the cache of contexts.
 
     Attributes:
@@ -50,8 +50,8 @@ class PartitionCache:
         cache: folder of contexts.
         options: the session's options about contexts.
         outcomes: list to which one outcome per partition is added.
-        kept_contexts: dictionary to which the session's partitions in the cache are added, by the
-            name of the fused node.
+        cached_partitions: dictionary to which the session's partitions in the cache are added, by
+            the name of the fused node.
     """
 
     ep_name: str
@@ -59,7 +59,7 @@ class PartitionCache:
     cache: EpContextCache
     options: EpContextOptions
     outcomes: list[CacheOutcome]
-    kept_contexts: dict[str, KeptContext]
+    cached_partitions: dict[str, CachedPartition]
 
     @property
     def only_explains(self) -> bool:
@@ -147,7 +147,7 @@ class PartitionCache:
 
     def _note_kept(self, entry: ContextEntry, fused: FusedNode) -> None:
         key = context_key(entry.descriptor)
-        self.kept_contexts[fused.node.name] = KeptContext(
+        self.cached_partitions[fused.node.name] = CachedPartition(
             key=key, partition_name=entry.name, source=self.source
         )
 

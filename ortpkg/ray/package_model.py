@@ -20,7 +20,7 @@ from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.selection.wishes import WishedKeywords
+    from ortpkg.selection.wishes import SelectionKeywords
 
 
 class PackageModel:
@@ -61,7 +61,7 @@ class PackageModel:
         trust: bool = False,
         canary: bool = False,
         wishes: SelectionWishes = ANY_VARIANT,
-        **keywords: Unpack[WishedKeywords],
+        **keywords: Unpack[SelectionKeywords],
     ) -> None:
         self._runner = PackageRunner(
             PackageUse(
@@ -83,7 +83,7 @@ class PackageModel:
             axes=facts.axes,
             stated={name: axis == 0 for name, axis in (batch_axis or {}).items()},
         )
-        self._stated_columns = {
+        self._declared_columns = {
             name: (item,) if isinstance(item, str) else tuple(item)
             for name, item in (columns or {}).items()
         }
@@ -108,13 +108,13 @@ class PackageModel:
         count = len(next(iter(batch.values()), ()))
         if not count:
             return {}
-        fed = column_map(self._inputs, list(batch), self._stated_columns)
+        fed = column_map(self._inputs, list(batch), self._declared_columns)
         used = {name for names in fed.values() for name in names}
         plan = RunPlan(
             layout=self._layout,
             columns=fed,
             batch_size=self._batch_size,
-            kept=tuple(name for name in batch if name not in used),
+            kept_columns=tuple(name for name in batch if name not in used),
         )
         part = Part(number=0, files=("the batch",), first_row=0, file_row=0, count=count)
         rows = Rows(row_ids=np.arange(count, dtype=np.int64), columns=dict(batch))

@@ -31,7 +31,7 @@ from ortpkg.serving.serving_options import (
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.selection.wishes import WishedKeywords
+    from ortpkg.selection.wishes import SelectionKeywords
 
 _Number = TypeVar("_Number", int, float)
 #: Most requests of a replica at a time, including waiting ones; others wait at Serve's proxy.
@@ -58,7 +58,7 @@ def package_app(
     isolate: bool = False,
     deployment: Mapping[str, Any] | None = None,
     wishes: SelectionWishes = ANY_VARIANT,
-    **keywords: Unpack[WishedKeywords],
+    **keywords: Unpack[SelectionKeywords],
 ) -> Any:
     """Return an application for ``serve.run`` whose replicas open packages on their nodes.
 

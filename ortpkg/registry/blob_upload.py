@@ -32,12 +32,12 @@ _HEADERS = {"Content-Type": "application/octet-stream"}
 
 
 class _AgainError(Exception):
-    """Request of the registry to try again later, in ``asked_s`` seconds."""
+    """Request of the registry to try again later, in ``wait_s`` seconds."""
 
-    def __init__(self, refused: RegistryError, asked_s: float | None) -> None:
+    def __init__(self, refused: RegistryError, wait_s: float | None) -> None:
         super().__init__(refused)
         self.refused = refused
-        self.asked_s = asked_s
+        self.wait_s = wait_s
 
 
 class _ContentError(Exception):
@@ -111,7 +111,7 @@ class BlobUpload:
         Raises ``error``, or a more precise one, if there should be no further attempt.
         """
         if isinstance(error, _AgainError):
-            if not retries.wait(asked_s=error.asked_s):
+            if not retries.wait(asked_s=error.wait_s):
                 raise error.refused from None
             return False
         if is_wrong_digest(error):

@@ -152,7 +152,7 @@ def parse_reference(text: str | os.PathLike[str]) -> Reference:
     return _path_or_name(text)
 
 
-def place_of(text: str) -> str:
+def unversioned_reference(text: str) -> str:
     """Return a reference without its version, with absolute paths; "" if it is invalid."""
     try:
         reference = parse_reference(text)

@@ -49,12 +49,13 @@ class SelectingEp:
         name: full name of the EP.
         exposed: EP devices that the release knows, each with a device; none for an EP without
             devices.
-        places: EP devices that could run a session here, on any backend, in order of preference.
+        runnable_devices: EP devices that could run a session here, on any backend, in order of
+            preference.
     """
 
     name: str
     exposed: tuple[EpDevice, ...]
-    places: tuple[EpDevice, ...]
+    runnable_devices: tuple[EpDevice, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ class ReleaseRules:
         judge: judges one variant.
         order: returns variants, given what the release reads of each, in the order in which they
             win among equal scores.
-        seen_of_tie: returns what was observed for a tie of these variants, if the source does not
+        observed_tie: returns what was observed for a tie of these variants, if the source does not
             say who wins; None if it does.
     """
 
@@ -109,7 +110,7 @@ class ReleaseRules:
     exposes_cpu: bool
     judge: Callable[[Constraints, SelectingEp, JointCompatibilityOf], ReleaseJudgement]
     order: Callable[[Mapping[str, Constraints]], list[str]]
-    seen_of_tie: Callable[[Sequence[str], Mapping[str, Constraints]], str] | None
+    observed_tie: Callable[[Sequence[str], Mapping[str, Constraints]], str] | None
 
 
 #: Rating → its score; a rating that a release does not know has UNKNOWN_RATING_SCORE.

@@ -104,6 +104,6 @@ COMPONENT_RULES_1_31 = ReleaseRules(
     exposes_cpu=False,
     judge=_judge,
     order=_written_order,
-    seen_of_tie=None,
+    observed_tie=None,
 )
 COMPONENT_RULES_1_32 = replace(COMPONENT_RULES_1_31, release="onnxruntime 1.32", exposes_cpu=True)

@@ -143,5 +143,5 @@ METADATA_RULES = ReleaseRules(
     exposes_cpu=True,
     judge=_judge,
     order=_seen_order,
-    seen_of_tie=_seen_of_tie,
+    observed_tie=_seen_of_tie,
 )

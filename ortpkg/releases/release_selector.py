@@ -28,19 +28,19 @@ _ONNXRUNTIME = "onnxruntime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
+class _JudgedVariant:
     """A variant as the release judged it.
 
     Attributes:
         variant: the variant.
         judgement: the release's judgement.
-        places: EP devices on which it could run here; None stands for no device.
+        runnable_devices: EP devices on which it could run here; None stands for no device.
         order: position among equal scores, if it is eligible.
     """
 
     variant: VariantInfo
     judgement: ReleaseJudgement
-    places: tuple[EpDevice | None, ...]
+    runnable_devices: tuple[EpDevice | None, ...]
     order: int = 0
 
     def rank(self, place_at: int) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ def select_as_release(
         [judged_variant for judged_variant in judged if judged_variant.judgement.code is not None],
         rules,
     )
-    is_open = len(tied) > 1 and rules.seen_of_tie is not None
+    is_open = len(tied) > 1 and rules.observed_tie is not None
     return Selection(
         component_name=component.name,
         policy=policy,
@@ -161,7 +161,7 @@ def _selecting_ep(
         if ep_device.backend == reporting and ep_device.device is not None
     )
     is_exposed = name != CPU_EP or rules.exposes_cpu
-    return SelectingEp(name=name, exposed=exposed if is_exposed else (), places=offers)
+    return SelectingEp(name=name, exposed=exposed if is_exposed else (), runnable_devices=offers)
 
 
 def _judge(
@@ -171,39 +171,41 @@ def _judge(
     rules: ReleaseRules,
     compatibility: JointCompatibilityOf,
     refusal: str,
-) -> _Judged:
+) -> _JudgedVariant:
     if refusal or variant_constraints is None:
         reason = refusal or f"it has no keys that {rules.release} reads"
         return _rejected(variant, ReasonCode.PACKAGE_REFUSED, reason)
     if ep is None:
         return _rejected(variant, ReasonCode.NO_EP_GIVEN, rules.without_ep)
-    if not ep.places and ep.name != CPU_EP:
+    if not ep.runnable_devices and ep.name != CPU_EP:
         return _rejected(
             variant, ReasonCode.EP_NOT_AVAILABLE, f"{quoted(ep.name)} is not available here"
         )
     judgement = rules.judge(variant_constraints, ep, compatibility)
     offers = tuple(
         ep_device
-        for ep_device in ep.places
+        for ep_device in ep.runnable_devices
         if not judgement.device or _is_of_type(ep_device, judgement.device)
     )
-    return _Judged(variant=variant, judgement=judgement, places=offers or (None,))
+    return _JudgedVariant(variant=variant, judgement=judgement, runnable_devices=offers or (None,))
 
 
-def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _Judged:
-    return _Judged(
-        variant=variant, judgement=ReleaseJudgement(code=code, reason=reason), places=(None,)
+def _rejected(variant: VariantInfo, code: ReasonCode, reason: str) -> _JudgedVariant:
+    return _JudgedVariant(
+        variant=variant,
+        judgement=ReleaseJudgement(code=code, reason=reason),
+        runnable_devices=(None,),
     )
 
 
-def _tied(eligible: Sequence[_Judged]) -> tuple[str, ...]:
+def _tied(eligible: Sequence[_JudgedVariant]) -> tuple[str, ...]:
     """Return the variants with the best score, in order."""
     best_score = max((judged.judgement.score for judged in eligible), default=0)
     return tuple(judged.variant.name for judged in eligible if judged.judgement.score == best_score)
 
 
 def _ambiguity_reason(
-    eligible: Sequence[_Judged], component: ComponentInfo, rules: ReleaseRules
+    eligible: Sequence[_JudgedVariant], component: ComponentInfo, rules: ReleaseRules
 ) -> str:
     """Return why a release cannot identify the first eligible variant; "" if it can.
 
@@ -225,17 +227,17 @@ def _is_of_type(ep_device: EpDevice, device: str) -> bool:
 
 
 def _in_order(
-    eligible: Sequence[_Judged],
+    eligible: Sequence[_JudgedVariant],
     constraints_by_name: Mapping[str, Constraints | None],
     rules: ReleaseRules,
-) -> list[_Judged]:
+) -> list[_JudgedVariant]:
     """Return the variants that can run, the winner first."""
     orders = {name: order for order, name in enumerate(rules.order(_read(constraints_by_name)))}
     placed = (
-        _Judged(
+        _JudgedVariant(
             variant=judged.variant,
             judgement=judged.judgement,
-            places=judged.places,
+            runnable_devices=judged.runnable_devices,
             order=orders[judged.variant.name],
         )
         for judged in eligible
@@ -244,14 +246,16 @@ def _in_order(
 
 
 def _verdicts(
-    eligible: Sequence[_Judged], rejected: Sequence[_Judged], rules: ReleaseRules
+    eligible: Sequence[_JudgedVariant], rejected: Sequence[_JudgedVariant], rules: ReleaseRules
 ) -> tuple[Verdict, ...]:
     """Return the verdicts, the best first.
 
     One for each EP device on which a variant could run here.
     """
     candidates = [
-        (judged, place_at) for judged in eligible for place_at in range(len(judged.places))
+        (judged, place_at)
+        for judged in eligible
+        for place_at in range(len(judged.runnable_devices))
     ]
     return (
         *(
@@ -263,13 +267,13 @@ def _verdicts(
 
 
 def _eligible_verdict(
-    judged: _Judged, place_at: int, winner: _Judged, rules: ReleaseRules
+    judged: _JudgedVariant, place_at: int, winner: _JudgedVariant, rules: ReleaseRules
 ) -> Verdict:
     rank, best = judged.rank(place_at), winner.rank(0)
     decided_by = None if rank == best else deciding_criterion(rank, best, rules.criteria)
     return Verdict(
         variant=judged.variant,
-        ep_device=judged.places[place_at],
+        ep_device=judged.runnable_devices[place_at],
         code=ReasonCode.SELECTED if decided_by is None else ReasonCode.LOWER_RANK,
         reason=_reason(judged, winner, decided_by),
         compatibility=judged.judgement.compatibility,
@@ -279,7 +283,7 @@ def _eligible_verdict(
     )
 
 
-def _reason(judged: _Judged, winner: _Judged, decided_by: str | None) -> str:
+def _reason(judged: _JudgedVariant, winner: _JudgedVariant, decided_by: str | None) -> str:
     name, score = quoted(winner.variant.name), judged.judgement.score
     reasons = {
         None: f"its score, {score}, is the best",
@@ -296,12 +300,12 @@ def _reason(judged: _Judged, winner: _Judged, decided_by: str | None) -> str:
     return reasons[decided_by]
 
 
-def _rejection(judged: _Judged) -> Verdict:
+def _rejection(judged: _JudgedVariant) -> Verdict:
     judgement = judged.judgement
     assert judgement.code is not None
     return Verdict(
         variant=judged.variant,
-        ep_device=judged.places[0],
+        ep_device=judged.runnable_devices[0],
         code=judgement.code,
         reason=judgement.reason,
         compatibility=judgement.compatibility,
@@ -318,13 +322,13 @@ def _ep_warnings(
     if len(set(requested_eps)) > 1:
         warnings.append(f"{rules.release} selects by one execution provider only, here {ep.name}")
     if (
-        ep.places
-        and all(ep_device.backend != _ONNXRUNTIME for ep_device in ep.places)
+        ep.runnable_devices
+        and all(ep_device.backend != _ONNXRUNTIME for ep_device in ep.runnable_devices)
         and ep.name != CPU_EP
     ):
         warnings.append(
             f"no onnxruntime here has {ep.name}: its devices are those that"
-            f" {quoted(ep.places[0].backend)} reports"
+            f" {quoted(ep.runnable_devices[0].backend)} reports"
         )
     return tuple(warnings)
 
@@ -332,9 +336,9 @@ def _ep_warnings(
 def _tie_warning(
     tied: Sequence[str], constraints_by_name: Mapping[str, Constraints | None], rules: ReleaseRules
 ) -> str:
-    assert rules.seen_of_tie is not None
+    assert rules.observed_tie is not None
     names = ", ".join(quoted(name) for name in tied)
-    observation = rules.seen_of_tie(tied, _read(constraints_by_name))
+    observation = rules.observed_tie(tied, _read(constraints_by_name))
     return (
         f"unpredictable: {rules.release} does not specify which of {names} it selects;"
         f" {observation}"

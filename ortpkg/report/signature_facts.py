@@ -113,7 +113,7 @@ def _judgement(signed: SignedPackage) -> Judgement | None:
     if policy is None:
         return None
     return policy.judge(
-        signed.name, signed.version, signed.record, signed.signatures, reference=signed.place
+        signed.name, signed.version, signed.record, signed.signatures, reference=signed.origin
     )
 
 

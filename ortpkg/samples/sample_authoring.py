@@ -30,7 +30,7 @@ from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 from ortpkg.storage.file_operations import FileOperations
 
 if TYPE_CHECKING:
-    from ortpkg.selection.wishes import WishedKeywords
+    from ortpkg.selection.wishes import SelectionKeywords
 
 Array = npt.NDArray[Any]
 
@@ -106,7 +106,7 @@ def record_samples(
     overwrite: bool = False,
     trust: bool = False,
     operations: FileOperations | None = None,
-    wishes: SelectionWishes | WishedKeywords = ANY_VARIANT,
+    wishes: SelectionWishes | SelectionKeywords = ANY_VARIANT,
     on_note: Callable[[str], None] = lambda _text: None,
 ) -> PackageInfo:
     """Run the best variant on the inputs, and keep its outputs as the expected ones.

@@ -137,20 +137,20 @@ def _is_of_unknown_source(variant: VariantInfo) -> bool:
 
 
 def _usable_nbytes(
-    device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]
+    device: HardwareDevice | None, probed_memory: Collection[HardwareDevice]
 ) -> int | None:
     """Return the free memory with headroom.
 
     If unknown, all of the device's or the machine's memory.
 
-    The free memory of the devices in ``asked_memory`` counts only for variants that would have
+    The free memory of the devices in ``probed_memory`` counts only for variants that would have
     caused the query.
     """
     if device is None:
         return None
     if device.free_memory_nbytes is not None:
         asked_from_nbytes = (device.memory_nbytes or 0) * MUCH_OF_A_GPU
-        least_nbytes = int(asked_from_nbytes) if device in asked_memory else 0
+        least_nbytes = int(asked_from_nbytes) if device in probed_memory else 0
         return max(int(device.free_memory_nbytes * MEMORY_HEADROOM), least_nbytes)
     has_own = device.is_discrete or device.type is DeviceType.CPU
     return device.memory_nbytes or None if has_own else None
@@ -196,7 +196,7 @@ def _memory_notes(
     is_limited = request.limits.max_memory_nbytes is not None
     if need is not None:
         return (_ESTIMATED,) if is_limited and need.is_estimate else ()
-    is_known = is_limited or _usable_nbytes(device, request.asked_memory) is not None
+    is_known = is_limited or _usable_nbytes(device, request.probed_memory) is not None
     return (_UNKNOWN,) if is_known else ()
 
 
@@ -225,7 +225,7 @@ def _memory_rejection(
     if limit is not None and need.nbytes > limit:
         request_text = f"at most {nbytes_text(limit)} was asked for"
         return ReasonCode.MEMORY_TOO_LARGE, f"{need.text}; {request_text}"
-    usable = _usable_nbytes(device, request.asked_memory)
+    usable = _usable_nbytes(device, request.probed_memory)
     if device is not None and usable is not None and need.nbytes > usable:
         return ReasonCode.MEMORY_TOO_SMALL, f"{need.text}; {_memory_text(device)}"
     return None

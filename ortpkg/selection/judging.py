@@ -65,7 +65,7 @@ class Judges:
         for like in alike(self._variants):
             option = device_option_of(like) if like.provider_options else None
             requirements = Requirements.of(like.constraints, option)
-            self._positions.setdefault(requirements, []).extend(like.places)
+            self._positions.setdefault(requirements, []).extend(like.indices)
         self.requirements = {
             position: requirements
             for requirements, positions in self._positions.items()

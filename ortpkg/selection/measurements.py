@@ -13,11 +13,11 @@ from enum import StrEnum
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.versions import are_same_versions
 
-PlaceKey = tuple[str, str, str, str, str]
+VariantOnDeviceKey = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantPlace:
+class VariantOnDevice:
     """A variant on an EP device, as records name it.
 
     Attributes:
@@ -33,14 +33,14 @@ class VariantPlace:
     device: str
 
     @property
-    def key(self) -> PlaceKey:
-        """Identity of a place; two places with equal keys are the same place."""
+    def key(self) -> VariantOnDeviceKey:
+        """Identity: equal keys are the same variant on the same EP device."""
         return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionedPlace(VariantPlace):
-    """A place with one version of the EP and one of the device's driver; "" if unknown."""
+class VersionedVariant(VariantOnDevice):
+    """A variant on an EP device, with the versions of EP and driver; "" if unknown."""
 
     ep_version: str
     driver_version: str
@@ -52,7 +52,7 @@ class VersionedPlace(VariantPlace):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement(VariantPlace):
+class Measurement(VariantOnDevice):
     """A variant, measured on one EP device by one backend.
 
     Attributes:
@@ -93,7 +93,7 @@ class QuarantineCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineEntry(VersionedPlace):
+class QuarantineEntry(VersionedVariant):
     """A variant that failed on an EP device; it does not concern other versions.
 
     Attributes:
@@ -108,7 +108,7 @@ class QuarantineEntry(VersionedPlace):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryPass(VersionedPlace):
+class CanaryPass(VersionedVariant):
     """A variant that ran on an EP device in a child process with correct outputs.
 
     Attributes:
@@ -119,7 +119,7 @@ class CanaryPass(VersionedPlace):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryFailure(VersionedPlace):
+class CanaryFailure(VersionedVariant):
     """A variant whose first try in a child process just failed, in this very process.
 
     It is not read from records.
@@ -157,11 +157,11 @@ class SelectionRecords:
     problem: str = ""
 
 
-def place_of(
+def versioned_variant(
     component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]
-) -> VersionedPlace:
+) -> VersionedVariant:
     """Return the name in records of ``variant`` on ``ep_device``, one of ``ep_devices``."""
-    return VersionedPlace(
+    return VersionedVariant(
         component_name=component,
         variant_name=variant,
         ep_name=ep_device.ep_name,

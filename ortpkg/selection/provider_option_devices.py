@@ -14,7 +14,7 @@ from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.ep_names import OPENVINO_EP, QNN_EP, stated_ep
-from ortpkg.package.formats.variants import Alike
+from ortpkg.package.formats.variants import AlikeVariants
 from ortpkg.package.package_info import VariantInfo
 
 _DEVICE_OPTIONS: dict[str, str] = {OPENVINO_EP: "device_type", QNN_EP: "backend_type"}
@@ -24,7 +24,7 @@ _OPENVINO_MODES = ("AUTO", "HETERO", "MULTI", "BATCH")
 _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType.NPU}
 
 
-def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
+def device_option_of(variant: VariantInfo | AlikeVariants) -> tuple[str, str] | None:
     """Return the provider option that names device types, as (key, value); None if there is none.
 
     Without an ``ep`` constraint both keys count, because the option itself implies the EP.

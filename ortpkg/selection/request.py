@@ -47,7 +47,7 @@ class SelectionRequest(NamedTuple):
         records: measurements and failures on this machine.
         machine: name of the machine profile; "" for this machine.
         notes: what discovery could not find out; becomes warnings.
-        asked_memory: see :class:`~ortpkg.providers.machine_offer.MachineOffer`.
+        probed_memory: see :class:`~ortpkg.providers.machine_offer.MachineOffer`.
         operators: unusual operators that models need, and those that EP devices have; None to
             ignore them.
         package_version: version of variants that state none of their own.
@@ -77,7 +77,7 @@ class SelectionRequest(NamedTuple):
     records: SelectionRecords | None = None
     machine: str = ""
     notes: tuple[str, ...] = ()
-    asked_memory: Collection[HardwareDevice] = ()
+    probed_memory: Collection[HardwareDevice] = ()
     operators: OperatorEvidence | None = None
     package_version: str | None = None
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0
@@ -112,7 +112,7 @@ def make_request(
     sizes: Mapping[str, int] = EMPTY,
     records: SelectionRecords | None = None,
     machine: str = "",
-    asked_memory: Collection[HardwareDevice] = (),
+    probed_memory: Collection[HardwareDevice] = (),
     operators: OperatorEvidence | None = None,
     package_version: str | None = None,
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0,
@@ -155,7 +155,7 @@ def make_request(
         records=records,
         machine=machine,
         notes=tuple(notes),
-        asked_memory=asked_memory,
+        probed_memory=probed_memory,
         operators=operators,
         package_version=package_version,
         compiled_distance=compiled_distance,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.decision_log import DecisionLog
     from ortpkg.selection.provider_option_wishes import ProviderOptionWishes
 
-    class WishedKeywords(TypedDict, total=False):
+    class SelectionKeywords(TypedDict, total=False):
         """The fields of :class:`SelectionWishes` as keyword arguments, for type checkers."""
 
         device: str | None
@@ -65,7 +65,7 @@ class SelectionWishes:
     strict_facts: bool = False
     include_absent: bool = False
 
-    def but(self, method: str, keywords: WishedKeywords) -> SelectionWishes:
+    def but(self, method: str, keywords: SelectionKeywords) -> SelectionWishes:
         """Return these wishes, with the keyword arguments of ``method`` in their place.
 
         Raises:

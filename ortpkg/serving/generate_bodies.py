@@ -13,7 +13,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidRequestError
 from ortpkg.serving.protocol_bodies import check_json_carries, check_json_size, read_document
-from ortpkg.serving.protocol_tensors import Array, GivenTensor
+from ortpkg.serving.protocol_tensors import Array, RequestTensor
 from ortpkg.serving.served_model import ServedModel
 
 #: Members that are not inputs.
@@ -23,7 +23,7 @@ _DEEPEST = 64
 
 def read_generate_body(
     body: bytes, model: ServedModel, read_json: Callable[[bytes], Any]
-) -> tuple[str, list[GivenTensor]]:
+) -> tuple[str, list[RequestTensor]]:
     """Return the id of a request ("" without one) and its unverified inputs.
 
     A single value, or a list with fewer dimensions than the input, gets leading dimensions of size
@@ -72,7 +72,7 @@ def _plain(array: Array) -> Any:
     return element if array.dtype.kind in "fO" else element.item()
 
 
-def _request_tensor(name: str, value: Any, model: ServedModel) -> GivenTensor:
+def _request_tensor(name: str, value: Any, model: ServedModel) -> RequestTensor:
     spec = next((tensor_spec for tensor_spec in model.inputs if tensor_spec.name == name), None)
     shape = _shape(value)
     data = value if shape else [value]
@@ -81,7 +81,7 @@ def _request_tensor(name: str, value: Any, model: ServedModel) -> GivenTensor:
         rank = len(spec.shape)
         for _ in range(rank - max(len(shape), 1)):
             data = [data]
-    return GivenTensor(
+    return RequestTensor(
         name=name,
         datatype="" if spec is None else spec.datatype,
         shape=[1] * (rank - len(shape)) + shape,

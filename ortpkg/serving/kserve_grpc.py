@@ -21,7 +21,7 @@ from ortpkg.serving.http_endpoints import off_loop
 from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
-from ortpkg.serving.protocol_tensors import DTYPES, Array, GivenTensor, TensorSpec, raw_parts
+from ortpkg.serving.protocol_tensors import DTYPES, Array, RequestTensor, TensorSpec, raw_parts
 from ortpkg.serving.refusals import drop_tracebacks, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_event, log_fault
@@ -195,7 +195,7 @@ def _slow_nbytes(request: Any) -> int:
     return int(request.ByteSize()) if is_slow else 0
 
 
-def _request_tensors(request: Any) -> list[GivenTensor]:
+def _request_tensors(request: Any) -> list[RequestTensor]:
     """Return the unverified inputs of a request; bytes are not copied."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
@@ -205,7 +205,7 @@ def _request_tensors(request: Any) -> list[GivenTensor]:
     if raw and any(tensor.HasField("contents") for tensor in request.inputs):
         raise InvalidRequestError("a request has raw_input_contents or contents, not both")
     return [
-        GivenTensor(
+        RequestTensor(
             name=tensor.name,
             datatype=tensor.datatype,
             shape=list(tensor.shape),

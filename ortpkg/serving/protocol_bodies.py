@@ -17,7 +17,7 @@ from ortpkg.errors import InvalidRequestError, RequestTooLargeError, quoted
 from ortpkg.serving.protocol_tensors import (
     BINARY_ONLY,
     Array,
-    GivenTensor,
+    RequestTensor,
     TensorSpec,
     raw_parts,
 )
@@ -60,7 +60,7 @@ class InferenceBody:
     """
 
     id: str = ""
-    inputs: tuple[GivenTensor, ...]
+    inputs: tuple[RequestTensor, ...]
     outputs: tuple[RequestedOutput, ...] = ()
     is_binary: bool = False
 
@@ -257,7 +257,7 @@ def _json_end(json_length: str | None, nbytes: int) -> int:
     return int(json_length)
 
 
-def _input(value: Any, where: str, tails: _Tails) -> GivenTensor:
+def _input(value: Any, where: str, tails: _Tails) -> RequestTensor:
     tensor = _object(value, where)
     name = _text(tensor.get("name"), f"{where}.name")
     parameters = _object(tensor.get("parameters") or {}, f"{where}.parameters")
@@ -268,7 +268,7 @@ def _input(value: Any, where: str, tails: _Tails) -> GivenTensor:
         )
     if size is not None and (type(size) is not int or size < 0):
         raise InvalidRequestError(f"{where}: {_SIZE} must be a whole number from 0 on")
-    return GivenTensor(
+    return RequestTensor(
         name=name,
         datatype=_text(tensor.get("datatype"), f"{where}.datatype"),
         shape=_list(tensor.get("shape"), f"{where}.shape"),

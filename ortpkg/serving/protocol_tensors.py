@@ -86,7 +86,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenTensor:
+class RequestTensor:
     """Unverified input of a request.
 
     ``data`` is its bytes in row-major order, little-endian, or a list of its values, flat or
@@ -125,7 +125,7 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
 
 
 def read_tensor(
-    request_tensor: GivenTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS
+    request_tensor: RequestTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS
 ) -> Array:
     """Return the array of a request's tensor; from bytes it is a read-only view.
 
@@ -177,7 +177,7 @@ def _raw_texts(values: list[Any]) -> bytes:
     return b"".join(chain.from_iterable(zip(lengths, encoded, strict=True)))
 
 
-def _checked_shape(tensor: GivenTensor, spec: TensorSpec) -> tuple[int, ...]:
+def _checked_shape(tensor: RequestTensor, spec: TensorSpec) -> tuple[int, ...]:
     shape = tensor.shape
     if len(shape) > _MOST_DIMENSIONS:
         raise _wrong(spec, "shape", f"at most {_MOST_DIMENSIONS} dimensions", f"{len(shape)}")

@@ -44,20 +44,20 @@ class Renewed:
 
 
 @dataclass(slots=True)
-class _Followed:
+class _FollowedModel:
     """Served model that is followed.
 
     Attributes:
         model: The model.
-        used: Its package in the store.
+        package: Its package in the store.
         served: Installation that it was loaded from.
-        seen: Installation of its name at the last check.
+        last_seen: Installation of its name at the last check.
     """
 
     model: ServedModel
-    used: UsedPackage
+    package: UsedPackage
     served: Generation
-    seen: Generation
+    last_seen: Generation
 
 
 class Renewal:
@@ -78,7 +78,7 @@ class Renewal:
         self._versions = versions
         self._load = load
         self._on_renewed = on_renewed
-        self._followed: list[_Followed] = []
+        self._followed: list[_FollowedModel] = []
         self._is_over = threading.Event()
 
     def follow(self, root: Path, model: ServedModel) -> None:
@@ -89,22 +89,24 @@ class Renewal:
         """
         used = used_package(root)
         if used is not None and used.generation is not None and not used.is_pinned:
-            self._followed.append(_Followed(model, used, used.generation, used.generation))
+            self._followed.append(_FollowedModel(model, used, used.generation, used.generation))
 
     def look(self) -> None:
         """Check each name once, and load new installations."""
         for followed in self._followed:
             try:
-                current = followed.used.store.find(followed.seen.name)
+                current = followed.package.store.find(followed.last_seen.name)
             except OrtpkgError:
                 continue  # it was uninstalled; the old model stays until the server ends
             # compares records, since numbers start again after an uninstallation
-            if current == followed.seen:
+            if current == followed.last_seen:
                 continue
             # After a rollback from one that was not served, it is the served one again.
-            if not current.is_same_as(followed.seen) and not current.is_same_as(followed.served):
+            if not current.is_same_as(followed.last_seen) and not current.is_same_as(
+                followed.served
+            ):
                 self._renew(followed, current)
-            followed.seen = current
+            followed.last_seen = current
 
     def start(self) -> None:
         """Check every few seconds, on a separate thread, until :meth:`stop`."""
@@ -122,9 +124,9 @@ class Renewal:
             except Exception as error:  # noqa: BLE001 - the next look may find another state
                 log_fault("fault", error, while_doing="following names in the store")
 
-    def _renew(self, followed: _Followed, current: Generation) -> None:
+    def _renew(self, followed: _FollowedModel, current: Generation) -> None:
         """Load the new installation; it answers only if its first run succeeds."""
-        before, old = followed.model, followed.used
+        before, old = followed.model, followed.package
         used: UsedPackage | None = None
         try:
             opened = old.store.open(current.name)
@@ -142,7 +144,7 @@ class Renewal:
         if self._is_over.is_set():
             return
         self._versions.replace(before, loaded.model)
-        followed.model, followed.used, followed.served = loaded.model, used, opened.generation
+        followed.model, followed.package, followed.served = loaded.model, used, opened.generation
         if used.root != old.root:
             weakref.finalize(before, release_use, old.root)
         self._on_renewed(Renewed(before=before.title, installed=current, loaded=loaded))

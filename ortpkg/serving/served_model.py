@@ -17,7 +17,7 @@ from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.protocol_tensors import (
     MOST_TEXTS,
     Array,
-    GivenTensor,
+    RequestTensor,
     TensorSpec,
     read_tensor,
     spec_of,
@@ -99,7 +99,7 @@ class ServedModel:
         """Name and version, for messages."""
         return f"{self.name}:{self.version}"
 
-    def read_inputs(self, tensors: Sequence[GivenTensor]) -> dict[str, Array]:
+    def read_inputs(self, tensors: Sequence[RequestTensor]) -> dict[str, Array]:
         """Return the arrays of a request, each checked against the model's input.
 
         Raises:

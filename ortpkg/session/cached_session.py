@@ -42,7 +42,7 @@ from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.partition_cache import KeptContext
+from ortpkg.providers.partition_cache import CachedPartition
 from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.partition_entries import partition_costs
@@ -104,7 +104,7 @@ class SessionCaching:
         ):
             return  # a copy of the model would lose a sparse output's form
         contexts_by_provider = {
-            provider.name: provider.kept_contexts
+            provider.name: provider.cached_partitions
             for provider in providers
             if isinstance(provider, CompilingProvider)
         }
@@ -144,7 +144,7 @@ class SessionCaching:
         )
 
 
-def _with_context_nodes(model: Model, contexts: Mapping[Node, KeptContext]) -> bytes:
+def _with_context_nodes(model: Model, contexts: Mapping[Node, CachedPartition]) -> bytes:
     """Return the serialized model with an EPContext node in place of each compiled node."""
     stand_ins = {node: _context_node(node, context) for node, context in contexts.items()}
     model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
@@ -266,7 +266,7 @@ def _below(folder: Path, files: Sequence[Path]) -> list[str] | None:
         return None
 
 
-def _context_node(fused: Node, context: KeptContext) -> Node:
+def _context_node(fused: Node, context: CachedPartition) -> Node:
     return EpContextAttributes(
         main_context=True,
         ep_cache_context=context_file_name(context.key).encode(),

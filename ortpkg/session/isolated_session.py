@@ -130,7 +130,7 @@ class IsolatedSession:
                 "action": "run",
                 "feeds": described,
                 "positions": None if positions is None else list(positions),
-                "memory_limit_nbytes": control.stated_limit_nbytes,
+                "memory_limit_nbytes": control.caller_limit_nbytes,
                 "timeout_s": control.time_left_s,
             }
             reply = self._reply_to(_RunWatch(control), Message(header=header, buffers=buffers))

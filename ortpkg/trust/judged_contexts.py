@@ -26,7 +26,7 @@ class JudgedContexts:
         self._model = model
         self._files: dict[Path, MappedContext] = {}
         self._digests: dict[Path, str] = {}
-        self._found: dict[str, None] = {}
+        self._judgements: dict[str, None] = {}
 
     @property
     def files(self) -> Mapping[Path, MappedContext]:
@@ -36,7 +36,7 @@ class JudgedContexts:
     @property
     def digests(self) -> tuple[str, ...]:
         """Digests of all contexts that were requested and found, including embedded ones."""
-        return tuple(self._found)
+        return tuple(self._judgements)
 
     def digest_of(self, context: EpContextAttributes) -> str:
         """Return the SHA-256 of the payload or file that an EP would load.
@@ -52,7 +52,7 @@ class JudgedContexts:
             else self._digest_of_file(context)
         )
         if digest:
-            self._found[digest] = None
+            self._judgements[digest] = None
         return digest
 
     def _digest_of_file(self, context: EpContextAttributes) -> str:

@@ -59,7 +59,7 @@ def publisher_trust_of(
         # The policy decides by the name, which therefore must be signed.
         return PublisherTrust(why_none=f"{MANIFEST} is not as {DIGESTS_FILE} records it")
     judgement = policy.judge(
-        signed.name, signed.version, signed.record, signed.signatures, reference=signed.place
+        signed.name, signed.version, signed.record, signed.signatures, reference=signed.origin
     )
     if not judgement.is_accepted:
         return PublisherTrust(why_none=judgement.reason)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.diff import diff
-from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_models
+from ortpkg.authoring.model_diff import Change, ComparedModel, ModelDiff, diff_models
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.errors import ModelFileError, PackageNotFoundError
 from ortpkg.package.package_info import PackageFormat
@@ -44,7 +44,8 @@ def package(tmp_path: Path) -> Path:
 
 def model_diff(old: Path, new: Path) -> ModelDiff:
     return diff_models(
-        ModelPlace(path=old, data_folder=old.parent), ModelPlace(path=new, data_folder=new.parent)
+        ComparedModel(path=old, data_folder=old.parent),
+        ComparedModel(path=new, data_folder=new.parent),
     )
 
 

@@ -31,7 +31,7 @@ from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.authoring.sharing_group import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
-from ortpkg.authoring.variant_layout import place_variants
+from ortpkg.authoring.variant_layout import lay_out_variants
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.documents.json_documents import parse_document
@@ -72,7 +72,10 @@ def plan_sharing(root: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "action"),
     [
-        (variant_layout, lambda root: place_variants(open_package(root), PackageFormat.COMPONENT)),
+        (
+            variant_layout,
+            lambda root: lay_out_variants(open_package(root), PackageFormat.COMPONENT),
+        ),
         (migration, migrate_check),
         (sharing_plan, plan_sharing),
         (component_folders, plan_sharing),

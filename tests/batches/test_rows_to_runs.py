@@ -183,7 +183,7 @@ def test_a_column_that_is_kept_has_nothing_where_a_row_has_none() -> None:
     session = FakeSession(lambda feed: feed["x"])
     model = layout({"x": ("n",)}, {"y": ("n",)})
     columns: dict[str, Column] = {"x": [1, 2], "a": [MISSING, "here"]}
-    found = run(session, model, columns, kept=("a", "b"), fed={"x": ("x",)})
+    found = run(session, model, columns, kept_columns=("a", "b"), fed={"x": ("x",)})
     assert (found.columns["a"], found.columns["b"]) == ([None, "here"], [None, None])
 
 
@@ -201,7 +201,7 @@ def test_a_batch_that_fails_is_run_row_by_row() -> None:
         model,
         columns,
         batch_size=4,
-        kept=("label",),
+        kept_columns=("label",),
         fed={"x": ("x",)},
     )
     assert found.row_ids.tolist() == [10, 11, 13, 14]

@@ -8,7 +8,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.engine.kept_parts import KeptParts, texts_nbytes
+from ortpkg.engine.kept_parts import ValueParts, texts_nbytes
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import LimitExceededError
 from ortpkg.session.inference_session import InferenceSession
@@ -91,7 +91,7 @@ def test_text_that_comes_again_counts_once() -> None:
 def test_what_a_frame_kept_is_given_back_at_its_end() -> None:
     control = RunControl(memory_limit_nbytes=1000)
     for _ in range(3):
-        parts = KeptParts(control)
+        parts = ValueParts(control)
         element = np.ones(100, np.float32)
         assert parts.keep(0, [element])
         assert parts.keep(1, [element, element])

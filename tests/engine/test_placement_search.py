@@ -21,9 +21,9 @@ def chain(costs: list[dict[int, int]], copy: int = 10) -> PlacementProblem:
     return PlacementProblem(
         costs=costs,
         reads=[[number] for number in range(count)],
-        made=[[number + 1] for number in range(count)],
-        given=[0],
-        handed_out=[count],
+        writes=[[number + 1] for number in range(count)],
+        graph_inputs=[0],
+        graph_outputs=[count],
         copy_costs=[(0, copy)] * (count + 1),
         constants=[[]] * count,
         memory_of=(1, 0),
@@ -68,9 +68,9 @@ def test_value_is_copied_once_for_all_that_read_it() -> None:
     problem = PlacementProblem(
         costs=[{1: 1}, {0: 1, 1: 9}, {0: 1, 1: 9}],
         reads=[[0], [1], [1]],
-        made=[[1], [2], [3]],
-        given=[0],
-        handed_out=[],
+        writes=[[1], [2], [3]],
+        graph_inputs=[0],
+        graph_outputs=[],
         copy_costs=[(0, 10)] * 4,
         constants=[[], [], []],
         memory_of=(1, 0),
@@ -87,9 +87,9 @@ def test_limit_of_a_providers_memory_keeps_nodes_away_and_shared_constants_count
     problem = PlacementProblem(
         costs=[{0: 1, 1: 100}] * 3,
         reads=[[], [], []],
-        made=[[0], [1], [2]],
-        given=[],
-        handed_out=[],
+        writes=[[0], [1], [2]],
+        graph_inputs=[],
+        graph_outputs=[],
         copy_costs=[(0, 0)] * 3,
         constants=[[(0, 60)], [(1, 60)], [(0, 60)]],
         memory_of=(1, 0),
@@ -111,9 +111,9 @@ def test_memory_is_used_to_the_last_byte_by_what_is_placed_there(
     problem = PlacementProblem(
         costs=[{0: 1, 1: 100}, {1: 1}, {0: 10, 1: 20}],
         reads=[[], [], []],
-        made=[[0], [1], [2]],
-        given=[],
-        handed_out=[],
+        writes=[[0], [1], [2]],
+        graph_inputs=[],
+        graph_outputs=[],
         copy_costs=[(0, 0)] * 3,
         constants=[[(0, 60)], [(1, 60)], [(2, 60)]],
         memory_of=(1, 0),
@@ -147,9 +147,9 @@ def test_a_dearer_way_that_needs_less_memory_is_kept_behind_one_that_is_worse_in
     problem = PlacementProblem(
         costs=[{0: 0, 1: 2}, {0: 2, 1: 1}, {0: 0}],
         reads=[[], [], []],
-        made=[[0], [1], [2]],
-        given=[],
-        handed_out=[],
+        writes=[[0], [1], [2]],
+        graph_inputs=[],
+        graph_outputs=[],
         copy_costs=[(0, 0)] * 3,
         constants=[[(0, 10)], [(1, 20)], [(2, 30)]],
         memory_of=(1, 0),
@@ -165,9 +165,9 @@ def test_nothing_fits_is_said() -> None:
     problem = PlacementProblem(
         costs=[{0: 1}],
         reads=[[]],
-        made=[[0]],
-        given=[],
-        handed_out=[],
+        writes=[[0]],
+        graph_inputs=[],
+        graph_outputs=[],
         copy_costs=[(0, 0)],
         constants=[[(0, 60)]],
         memory_of=(1,),
@@ -194,9 +194,9 @@ def problems(draw: st.DrawFn) -> PlacementProblem:
     return PlacementProblem(
         costs=[draw(allowed) for _ in range(count)],
         reads=reads,
-        made=made,
-        given=list(range(given)),
-        handed_out=draw(st.lists(st.integers(0, values - 1), max_size=3, unique=True)),
+        writes=made,
+        graph_inputs=list(range(given)),
+        graph_outputs=draw(st.lists(st.integers(0, values - 1), max_size=3, unique=True)),
         copy_costs=[(0, draw(st.integers(0, 9)), draw(st.integers(0, 9))) for _ in range(values)],
         constants=[draw(constants) for _ in range(count)],
         memory_of=[draw(st.integers(0, 2)) for _ in range(providers)],
@@ -208,9 +208,9 @@ def problems(draw: st.DrawFn) -> PlacementProblem:
 def cost_by_hand(problem: PlacementProblem, providers: tuple[int, ...]) -> int | None:
     """What a placement costs, run step by step; None where it passes a limit."""
     cost = sum(problem.costs[node][provider] for node, provider in enumerate(providers))
-    home = dict.fromkeys(problem.given, HOST)
+    home = dict.fromkeys(problem.graph_inputs, HOST)
     home |= {
-        value: provider for node, provider in enumerate(providers) for value in problem.made[node]
+        value: provider for node, provider in enumerate(providers) for value in problem.writes[node]
     }
     lies = {value: {problem.memory(by)} for value, by in home.items()}
     crossed: set[tuple[int, int]] = set()
@@ -219,7 +219,7 @@ def cost_by_hand(problem: PlacementProblem, providers: tuple[int, ...]) -> int |
         for node, provider in enumerate(providers)
         for value in problem.reads[node]
     ]
-    for value, reader in [*uses, *((value, HOST) for value in problem.handed_out)]:
+    for value, reader in [*uses, *((value, HOST) for value in problem.graph_outputs)]:
         for side in (reader, home[value]):
             if reader != home[value] and (value, side) not in crossed and side != HOST:
                 crossed.add((value, side))

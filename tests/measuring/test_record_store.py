@@ -39,7 +39,7 @@ from ortpkg.selection.measurements import (
     QuarantineCause,
     QuarantineEntry,
     device_key,
-    place_of,
+    versioned_variant,
 )
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU X", vendor_id=0x8086, architecture="icelake")
@@ -82,7 +82,7 @@ def _measurement(variant: str, ep_device: EpDevice = _OPENVINO, **facts: Any) ->
 
 
 def _entry(variant: str, ep_device: EpDevice = _OPENVINO) -> QuarantineEntry:
-    place = place_of("model", variant, ep_device, [ep_device])
+    place = versioned_variant("model", variant, ep_device, [ep_device])
     return QuarantineEntry(
         component_name="model",
         variant_name=variant,
@@ -186,7 +186,7 @@ def test_a_version_written_differently_is_no_change(package: PackageInfo) -> Non
     now = MachineOffer(machine=machine, ep_devices=(same, _EMBEDDED))
     write_records(package, _offer(), [_measurement("a")])
     write_quarantine(package, [_entry("b")])
-    passed = place_of("model", "c", _OPENVINO, [_OPENVINO])
+    passed = versioned_variant("model", "c", _OPENVINO, [_OPENVINO])
     facts = {name: getattr(passed, name) for name in passed.__dataclass_fields__}
     write_canary_pass(package, CanaryPass(**facts, recorded_at="2026-01-02T03:04:05+00:00"))
 
@@ -195,7 +195,7 @@ def test_a_version_written_differently_is_no_change(package: PackageInfo) -> Non
     assert found is not None
     assert found.stale_reason == ""
     assert [each.variant_name for each in found.quarantined] == ["b"]
-    assert has_passed_canary(package, place_of("model", "c", same, [same]))
+    assert has_passed_canary(package, versioned_variant("model", "c", same, [same]))
 
 
 def test_a_variable_that_is_no_version_is_compared_as_a_text(
@@ -323,7 +323,7 @@ def test_clearing_counts_and_keeps_what_was_not_asked_for(package: PackageInfo) 
 
 
 def test_a_canary_counts_for_its_versions(package: PackageInfo) -> None:
-    place = place_of("model", "a", _OPENVINO, [_OPENVINO])
+    place = versioned_variant("model", "a", _OPENVINO, [_OPENVINO])
     facts = {name: getattr(place, name) for name in place.__dataclass_fields__}
     assert not has_passed_canary(package, place)
     write_canary_pass(package, CanaryPass(**facts, recorded_at="2026-01-02T03:04:05+00:00"))

@@ -81,7 +81,7 @@ def test_makes_a_variant_once_and_only_where_somebody_looks() -> None:
 
 
 def test_groups_positions_by_first_mention() -> None:
-    assert [group.places for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [
+    assert [group.indices for group in alike(lazy("b1", "a1", "b2", "a2", "b3"))] == [
         [0, 2, 4],
         [1, 3],
     ]
@@ -99,7 +99,7 @@ def test_groups_variants_made_by_hand_by_what_they_state() -> None:
         stating("a", x="2"),
         stating("a", x="1"),
     )
-    assert [group.places for group in alike(variants)] == [[0, 2], [1], [3, 5], [4]]
+    assert [group.indices for group in alike(variants)] == [[0, 2], [1], [3, 5], [4]]
     assert alike(variants)[3].provider_options == {"x": "2"}
 
 
@@ -132,14 +132,14 @@ def test_what_is_alike_states_the_same(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     variants = open_package(tmp_path).components[0].variants
     groups = alike(variants)
-    assert sorted(place for group in groups for place in group.places) == list(range(len(bodies)))
+    assert sorted(place for group in groups for place in group.indices) == list(range(len(bodies)))
     assert len(groups) < len(bodies)
     for group in groups:
-        for place in group.places:
+        for place in group.indices:
             assert variants[place].constraints == group.constraints
             assert variants[place].provider_options == group.provider_options
     assert variants[0].constraints == Constraints(ep="CUDAExecutionProvider", device="gpu")
-    assert groups[0].places == [0, 1]
+    assert groups[0].indices == [0, 1]
 
 
 def test_a_variant_has_its_own_version_where_it_states_one_and_else_the_packages() -> None:

@@ -28,7 +28,7 @@ PACKAGE = LockedPackage(
     files={"b": LockedFile(sha256="3" * 64, nbytes=1), "a": LockedFile(sha256="4" * 64, nbytes=2)},
     variants={"server": ("classifier/cuda",), "": ("classifier/cpu-fp32",)},
 )
-LOCK = Lock(packages={"digits": PACKAGE}, wanted={"digits": "oci://models.example/digits >=1"})
+LOCK = Lock(packages={"digits": PACKAGE}, requests={"digits": "oci://models.example/digits >=1"})
 
 
 def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_the_order_of_what_is_locked_does_not_show() -> None:
         **{name: getattr(PACKAGE, name) for name in PACKAGE.__slots__} | {"files": other}
     )
 
-    assert dump_lock(Lock(packages={"digits": changed}, wanted=LOCK.wanted)) == dump_lock(LOCK)
+    assert dump_lock(Lock(packages={"digits": changed}, requests=LOCK.requests)) == dump_lock(LOCK)
 
 
 def test_without_a_file_there_is_no_lock(tmp_path: Path) -> None:

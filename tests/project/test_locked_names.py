@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "ortpkg.toml").write_text(
         '[packages]\ndigits = "oci://models.example/digits"\nother = "oci://models.example/o"\n'
     )
-    write_lock(tmp_path, Lock(packages={"digits": PACKAGE}, wanted={"digits": ""}))
+    write_lock(tmp_path, Lock(packages={"digits": PACKAGE}, requests={"digits": ""}))
     return tmp_path
 
 

@@ -23,23 +23,25 @@ def write(folder: Path, text: str, name: str = "ortpkg.toml") -> Path:
     [
         (
             '"oci://models.example/digits"',
-            WantedPackage(name="digits", source=DIGITS, stated=str(DIGITS)),
+            WantedPackage(name="digits", source=DIGITS, source_text=str(DIGITS)),
         ),
         (
             '"oci://models.example/digits:2"',
-            WantedPackage(name="digits", source=DIGITS, stated=str(DIGITS), tag="2"),
+            WantedPackage(name="digits", source=DIGITS, source_text=str(DIGITS), tag="2"),
         ),
         (
             '{ from = "oci://models.example/digits", version = ">=1.2, <2" }',
-            WantedPackage(name="digits", source=DIGITS, stated=str(DIGITS), specifier="<2,>=1.2"),
+            WantedPackage(
+                name="digits", source=DIGITS, source_text=str(DIGITS), specifier="<2,>=1.2"
+            ),
         ),
         (
             '{ from = "oci://models.example/digits", version = "*", variants = ["cpu"] }',
-            WantedPackage(name="digits", source=DIGITS, stated=str(DIGITS), variants=("cpu",)),
+            WantedPackage(name="digits", source=DIGITS, source_text=str(DIGITS), variants=("cpu",)),
         ),
         (
             '{ from = "oci://models.example/digits", tag = "stable" }',
-            WantedPackage(name="digits", source=DIGITS, stated=str(DIGITS), tag="stable"),
+            WantedPackage(name="digits", source=DIGITS, source_text=str(DIGITS), tag="stable"),
         ),
     ],
 )

@@ -16,7 +16,7 @@ def test_the_keyword_arguments_of_type_checkers_are_the_fields() -> None:
     (typed,) = (
         each
         for each in ast.walk(ast.parse(inspect.getsource(wishes)))
-        if isinstance(each, ast.ClassDef) and each.name == "WishedKeywords"
+        if isinstance(each, ast.ClassDef) and each.name == "SelectionKeywords"
     )
     declared = [each for each in typed.body if isinstance(each, ast.AnnAssign)]
 

@@ -18,7 +18,7 @@ from ortpkg.serving import protocol_tensors
 from ortpkg.serving.protocol_tensors import (
     DTYPES,
     MOST_TEXTS,
-    GivenTensor,
+    RequestTensor,
     TensorSpec,
     raw_parts,
     read_tensor,
@@ -37,8 +37,8 @@ def spec(datatype: str = "FP32", shape: tuple[int, ...] | None = (-1, 3)) -> Ten
     return TensorSpec(name="x", datatype=datatype, shape=shape)
 
 
-def given(data: Any, shape: Any = (2, 3), datatype: str = "FP32") -> GivenTensor:
-    return GivenTensor(name="x", datatype=datatype, shape=shape, data=data)
+def given(data: Any, shape: Any = (2, 3), datatype: str = "FP32") -> RequestTensor:
+    return RequestTensor(name="x", datatype=datatype, shape=shape, data=data)
 
 
 @pytest.mark.parametrize("datatype", sorted(DTYPES.keys() - {"BYTES"}))
@@ -81,7 +81,7 @@ def test_a_scalar_has_one_value_and_an_unknown_rank_takes_any() -> None:
     assert read_tensor(given([], (0, 3)), spec()).shape == (0, 3)
 
 
-_MISFITS: list[tuple[GivenTensor, str]] = [
+_MISFITS: list[tuple[RequestTensor, str]] = [
     (given(b"\0" * 24, datatype="FP64"), "its datatype must be FP32, not 'FP64'"),
     (given(b"\0" * 24, datatype="nonsense"), "its datatype must be FP32, not 'nonsense'"),
     (given(b"\0" * 24, (6,)), r"its shape must be \[-1, 3\], not '\[6\]'"),
@@ -108,7 +108,7 @@ _MISFITS: list[tuple[GivenTensor, str]] = [
 
 
 @pytest.mark.parametrize(("tensor", "message"), _MISFITS)
-def test_what_does_not_fit_is_told(tensor: GivenTensor, message: str) -> None:
+def test_what_does_not_fit_is_told(tensor: RequestTensor, message: str) -> None:
     many = tensor.shape if len(tensor.shape) in (3, 10**6) else None
     with pytest.raises(InvalidFeedError, match=message) as refused:
         read_tensor(tensor, spec(shape=None) if many else spec())

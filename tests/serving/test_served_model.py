@@ -23,7 +23,7 @@ from ortpkg.package.reader import open_package
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.serving import served_model
 from ortpkg.serving.loading import load
-from ortpkg.serving.protocol_tensors import GivenTensor
+from ortpkg.serving.protocol_tensors import RequestTensor
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.serving_options import LoadWishes, ServingLimits
@@ -54,8 +54,8 @@ def adder(version: str = "1") -> ServedModel:
     return ServedModel(name="adder", version=version, session=Adder())
 
 
-def given(name: str) -> GivenTensor:
-    return GivenTensor(name=name, datatype="FP32", shape=[2], data=[1.0, 2.0])
+def given(name: str) -> RequestTensor:
+    return RequestTensor(name=name, datatype="FP32", shape=[2], data=[1.0, 2.0])
 
 
 def test_a_request_becomes_feeds_and_gets_the_outputs_that_it_asks_for() -> None:
@@ -91,9 +91,9 @@ def test_texts_of_all_inputs_together_are_bounded(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(served_model, "MOST_TEXTS", 5)
     model = ServedModel(name="texts", version="1", session=Texts())
-    numbers = GivenTensor(name="c", datatype="FP32", shape=[9], data=[0.0] * 9)
+    numbers = RequestTensor(name="c", datatype="FP32", shape=[9], data=[0.0] * 9)
     two, three, four = (
-        GivenTensor(name=name, datatype="BYTES", shape=[count], data=["t"] * count)
+        RequestTensor(name=name, datatype="BYTES", shape=[count], data=["t"] * count)
         for name, count in (("a", 2), ("b", 3), ("b", 4))
     )
     assert model.read_inputs([numbers, two, three]).keys() == {"a", "b", "c"}

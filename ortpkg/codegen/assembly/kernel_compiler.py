@@ -21,7 +21,7 @@ _KEPT: dict[tuple[bytes, CompilationTarget], LinkedCode] = {}
 class _Started(NamedTuple):
     """A kernel being compiled, with its keys in memory and on disk."""
 
-    kept_key: tuple[bytes, CompilationTarget]
+    memory_key: tuple[bytes, CompilationTarget]
     cache_key: str
     code: Code
 
@@ -44,17 +44,17 @@ class KernelCompiler:
             make_module: function that makes its module of LLVM IR, called only if needed.
         """
         poll_load()
-        kept_key = (hashlib.sha256(text.encode()).digest(), self._target)
-        if (code_in_memory := _KEPT.get(kept_key)) is not None:
+        memory_key = (hashlib.sha256(text.encode()).digest(), self._target)
+        if (code_in_memory := _KEPT.get(memory_key)) is not None:
             return _done(code_in_memory)
         module_text = make_module()
         cache_key = "" if self._cache is None else self._compiler.key_of(module_text)
         if self._cache is not None and (cached := self._cache.read(cache_key)) is not None:
             code = LinkedCode(data=cached.code, functions=cached.functions)
-            _keep({kept_key: code})
+            _keep({memory_key: code})
             return _done(code)
         made = self._queue.put(module_text)
-        self._started.append(_Started(kept_key, cache_key, made))
+        self._started.append(_Started(memory_key, cache_key, made))
         return made
 
     def finish(self) -> None:
@@ -66,7 +66,7 @@ class KernelCompiler:
         """
         started, self._started = self._started, []
         self._queue.finish([kernel.code for kernel in started])
-        _keep({kernel.kept_key: kernel.code.result() for kernel in started})
+        _keep({kernel.memory_key: kernel.code.result() for kernel in started})
         if self._cache is not None:
             made = {kernel.cache_key: kernel.code.result() for kernel in started}
             self._cache.write(

@@ -39,7 +39,7 @@ from ortpkg.package.package_info import (
     Source,
 )
 from ortpkg.package.paths.disk_places import PathKind, kind_at
-from ortpkg.package.paths.path_resolver import PathResolver, Place
+from ortpkg.package.paths.path_resolver import PathResolver, PathTarget
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import (
     COMPONENT_NAME_DIFFERS,
@@ -272,7 +272,7 @@ class _ComponentReader:
                 PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
             )
 
-    def _find_document(self, folder: str, source: Source) -> Place | None:
+    def _find_document(self, folder: str, source: Source) -> PathTarget | None:
         """Find component.json in the component's folder."""
         if self._rules.confined_documents:
             return self._references.resolve_path(COMPONENT, folder, source, must_exist=True)
@@ -281,7 +281,7 @@ class _ComponentReader:
             message = f"{quoted(self._references.shown(folder))} has no {COMPONENT}"
             self._collector.add(FILE_MISSING, source.document, message, pointer=source.pointer)
             return None
-        return Place(path, kind)
+        return PathTarget(path, kind)
 
     def _read_body(self, body: Any, directory: str, source: Source) -> ComponentInfo | None:
         key = source, directory
@@ -384,7 +384,7 @@ class _ComponentReader:
 
     def _resolve_directory(
         self, name: str, declared: str | None, base: str, source: Source
-    ) -> Place | None:
+    ) -> PathTarget | None:
         """Resolve the variant's folder; None, with a finding, if the rules refuse it.
 
         ``source`` is the component's: a variant's own is put together only for a finding.
@@ -416,7 +416,7 @@ class _ComponentReader:
         resolved = self._references.resolve_path(name, base, source, *tokens)
         if resolved is not None and not self._rules.complete:
             # the normalized path counts: "nowhere/../v" is "v"
-            return Place(resolved.path, kind_at(resolved.path))
+            return PathTarget(resolved.path, kind_at(resolved.path))
         if (
             resolved is not None
             and resolved.kind is not PathKind.DIRECTORY
@@ -428,7 +428,7 @@ class _ComponentReader:
         return resolved
 
     def _check_model(
-        self, name: str, executor_info: ExecutorInfo, folder: Place, source: Source
+        self, name: str, executor_info: ExecutorInfo, folder: PathTarget, source: Source
     ) -> None:
         """Warn if a variant names no model: only GenAI knows the files of such a folder."""
         ort = executor_info.payloads.get(ORT)

@@ -20,7 +20,7 @@ from ortpkg.errors import quoted
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.package_info import Source, VariantInfo, until_nul
 from ortpkg.package.paths.disk_places import PathKind
-from ortpkg.package.paths.path_resolver import Place
+from ortpkg.package.paths.path_resolver import PathTarget
 from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN
 
 ORT = "ort"
@@ -154,7 +154,7 @@ def _read_documents(
 
 def _find_document(
     path: str, directory: str | None, source: Source, executor: str, references: ReferenceReader
-) -> Place | None:
+) -> PathTarget | None:
     """Find the JSON file of a payload; None, with a finding, if there is none."""
     if directory is not None:
         return references.resolve_path(path, directory, source, _KEY, executor, must_exist=True)

@@ -323,7 +323,7 @@ class _ComponentReader:
                 PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
             )
             return None
-        model_place = resolve_model(
+        paths = resolve_model(
             reference=body.get("model_file") or None,
             component_base=self._base,
             folder=folder,
@@ -334,14 +334,14 @@ class _ComponentReader:
         )
         constraints = self._read_constraints(body["constraints"], declarations)
         self._check_path_options(declarations)
-        if model_place is None:
+        if paths is None:
             return None
         return _CheckedVariant(
             name=name,
             component=self._name,
             body=body,
-            directory=model_place.directory,
-            model_path=model_place.model_path,
+            directory=paths.directory,
+            model_path=paths.model_path,
             constraints=constraints,
             declaration=declarations[0],
         )

@@ -21,7 +21,7 @@ from ortpkg.package.paths.asset_reference import (
     parse_asset_reference,
 )
 from ortpkg.package.paths.disk_places import PathKind
-from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, Place
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, PathTarget
 from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, FILE_MISSING
 
@@ -70,7 +70,7 @@ class ReferenceReader:
         *tokens: str,
         within: str | None = None,
         must_exist: bool = False,
-    ) -> Place | None:
+    ) -> PathTarget | None:
         """Resolve a path relative to ``base``; None, with a finding, if it may not be used.
 
         Args:
@@ -93,7 +93,7 @@ class ReferenceReader:
 
     def resolve_string(
         self, reference: str, base: str, source: Source, *tokens: str
-    ) -> Place | None:
+    ) -> PathTarget | None:
         """Resolve a string reference; None, with a finding, if it may not be used."""
         if "\0" in reference and not self.rules.portable_names:
             reference = until_nul(reference)  # a C interface cuts it there
@@ -112,7 +112,7 @@ class ReferenceReader:
             self.report(ASSET_UNKNOWN, message, source, *tokens)
             return None
         if not asset.tail:
-            return Place(folder, self.resolver.kind_at(folder))
+            return PathTarget(folder, self.resolver.kind_at(folder))
         fence = os.path.realpath(folder) + os.sep * (folder.endswith(os.sep) and len(folder) > 1)
         return self.resolve_path(asset.tail, folder, source, *tokens, within=fence)
 
@@ -124,7 +124,7 @@ class ReferenceReader:
         self.assets[uri] = folder
         return folder
 
-    def read_json(self, file: Place, source: Source, *tokens: str) -> Any:
+    def read_json(self, file: PathTarget, source: Source, *tokens: str) -> Any:
         """Return the JSON value in a file; :data:`UNREADABLE`, with findings, if there is none."""
         if file.kind is PathKind.DIRECTORY:
             self.report(DOCUMENT_SYNTAX, "names a folder, not JSON", source, *tokens)

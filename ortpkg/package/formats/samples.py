@@ -185,7 +185,7 @@ def _read(package: PackageInfo) -> tuple[tuple[SampleSet, ...], tuple[Finding, .
 
 
 def _is_absent(sample: SampleSet, absences: AbsentFiles) -> bool:
-    if not absences.were_asked:
+    if not absences.was_queried:
         return False
     labels = None if sample.labels is None else sample.labels.file
     vocabulary = None if sample.display is None else sample.display.vocabulary

@@ -19,7 +19,7 @@ from ortpkg.documents.findings import FindingCollector, listed
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.disk_places import PathKind, kind_at, list_names
-from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, Place
+from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, PathTarget
 from ortpkg.package.rules import AMBIGUOUS_MODEL_FILE, FILE_MISSING, NO_MODEL_FILE
 
 GENAI_CONFIG = "genai_config.json"
@@ -27,10 +27,10 @@ _MODEL_SUFFIX = ".onnx"
 
 
 class Siblings(NamedTuple):
-    """Places of the models of all variants of one component.
+    """Paths of the models of all variants of one component.
 
     Attributes:
-        folders: of all of them.
+        folders: folders of all of them.
         in_own_folder: models, relative to the component's folder, of the variants whose folder is
             the component's own; "." for the only model in it.
     """
@@ -39,11 +39,11 @@ class Siblings(NamedTuple):
     in_own_folder: Collection[str] = frozenset()
 
 
-class ModelPlace(NamedTuple):
-    """Place of a variant's files.
+class ModelPaths(NamedTuple):
+    """Paths of a variant's files.
 
     Attributes:
-        directory: of all its files.
+        directory: folder of all its files.
         model_path: the ONNX file; None for a GenAI variant.
     """
 
@@ -60,7 +60,7 @@ def resolve_model(
     source: Source,
     resolver: PathResolver,
     collector: FindingCollector,
-) -> ModelPlace | None:
+) -> ModelPaths | None:
     """Return the model of one variant; None, with findings in ``collector``, if there is none.
 
     Args:
@@ -129,7 +129,7 @@ class _ModelSearch:
         self._resolver = resolver
         self._collector = collector
 
-    def named(self, reference: str) -> ModelPlace | None:
+    def named(self, reference: str) -> ModelPaths | None:
         """Find the model ``reference`` in the variant's folder, else in the component's.
 
         Return None, with a finding, if it leads to no model.
@@ -144,7 +144,7 @@ class _ModelSearch:
                 break
             if resolved.kind is PathKind.FILE:
                 is_own = variant_directory.kind is PathKind.DIRECTORY
-                return ModelPlace(
+                return ModelPaths(
                     directory=variant_directory.path if is_own else os.path.dirname(resolved.path),  # noqa: PTH120  # strings: there may be many
                     model_path=resolved.path,
                 )
@@ -157,7 +157,7 @@ class _ModelSearch:
         )
         return None
 
-    def _why_not_its_own(self, reference: str, resolved: Place) -> str:
+    def _why_not_its_own(self, reference: str, resolved: PathTarget) -> str:
         """Return whose the model is if it is not this variant's own; else ""."""
         if resolved.kind is PathKind.MISSING:
             return ""
@@ -194,7 +194,7 @@ class _ModelSearch:
             path.name.lower().endswith(_MODEL_SUFFIX) and str(path.parent) in models
         )
 
-    def only_one(self, directory: str) -> ModelPlace | None:
+    def only_one(self, directory: str) -> ModelPaths | None:
         """Find the only ONNX file of ``directory``; a GenAI folder has no model, but counts.
 
         Return None, with a finding, for none or several.
@@ -207,9 +207,9 @@ class _ModelSearch:
         names = self._onnx_names(resolved)
         models = [self._resolver.locate(name, base=directory) for name in names[:2]]
         if len(names) == 1 and models[0].kind is PathKind.FILE:
-            return ModelPlace(directory=resolved.path, model_path=models[0].path)
+            return ModelPaths(directory=resolved.path, model_path=models[0].path)
         if self._resolver.locate(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
-            return ModelPlace(directory=resolved.path, model_path=None)
+            return ModelPaths(directory=resolved.path, model_path=None)
         if names:
             message = (
                 f"the folder {quoted(directory)} holds {len(names)} ONNX files: {listed(names)}"
@@ -219,7 +219,7 @@ class _ModelSearch:
             self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
         return None
 
-    def _onnx_names(self, folder: Place) -> list[str]:
+    def _onnx_names(self, folder: PathTarget) -> list[str]:
         """Return the names of the ONNX files directly in a folder, sorted; none for a file."""
         if folder.kind is not PathKind.DIRECTORY:
             return []

@@ -43,15 +43,15 @@ class CheckedVariant(Protocol):
         """Return the variant as a value."""
 
 
-class Alike(NamedTuple):
+class AlikeVariants(NamedTuple):
     """Variants with the same constraints and provider options.
 
-    ``places`` are their indices, in order.
+    ``indices`` are their positions among all variants, in order.
     """
 
     constraints: Constraints
     provider_options: Mapping[str, str]
-    places: list[int]
+    indices: list[int]
 
 
 class LazyVariants(TupleLike[VariantInfo]):
@@ -82,12 +82,13 @@ class LazyVariants(TupleLike[VariantInfo]):
                 group.append(index)
         firsts = ((self.checked[indices[0]], indices) for indices in groups.values())
         self._alike = [
-            Alike(first.constraints, first.provider_options, indices) for first, indices in firsts
+            AlikeVariants(first.constraints, first.provider_options, indices)
+            for first, indices in firsts
         ]
         self._made: list[VariantInfo | None] = [None] * len(self.checked)
 
     @property
-    def alike(self) -> Sequence[Alike]:
+    def alike(self) -> Sequence[AlikeVariants]:
         """Groups of alike variants; see :func:`alike`."""
         return self._alike
 
@@ -121,14 +122,14 @@ def checked_variants(component: ComponentInfo) -> Sequence[CheckedVariant]:
     return component.variants.checked
 
 
-def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
+def alike(variants: Sequence[VariantInfo]) -> Sequence[AlikeVariants]:
     """Group ``variants`` by equal constraints and provider options, in the order of their firsts.
 
     Two groups may still be equal: the grouping saves work, it is not a comparison.
     """
     if isinstance(variants, LazyVariants):
         return variants.alike
-    groups: dict[tuple[object, ...], Alike] = {}
+    groups: dict[tuple[object, ...], AlikeVariants] = {}
     for index, variant in enumerate(variants):
         constraints, options = variant.constraints, variant.provider_options
         # A tuple of texts: hashing and comparing constraints takes several times as long.
@@ -142,7 +143,7 @@ def alike(variants: Sequence[VariantInfo]) -> Sequence[Alike]:
             key = (*key, *options.items())
         group = groups.get(key)
         if group is None:
-            groups[key] = Alike(constraints, options, [index])
+            groups[key] = AlikeVariants(constraints, options, [index])
         else:
-            group.places.append(index)
+            group.indices.append(index)
     return list(groups.values())

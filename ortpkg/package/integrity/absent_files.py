@@ -62,12 +62,12 @@ class AbsentFiles:
     it.
 
     Attributes:
-        were_asked: True once somebody has asked.
+        was_queried: True once somebody has asked.
     """
 
     def __init__(self, root: Path | str) -> None:
         self._root = root
-        self.were_asked = False
+        self.was_queried = False
 
     def kind_at(self, path: str) -> PathKind:
         """Return the kind that ``path`` would have if no file were absent.
@@ -98,7 +98,7 @@ class AbsentFiles:
         # Imported here: opening a whole package needs no SHA-256.
         from ortpkg.package.integrity.digests import read_entries
 
-        self.were_asked = True
+        self.was_queried = True
         root = Path(self._real_root)
         try:
             recorded = read_entries(root)

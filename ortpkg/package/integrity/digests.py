@@ -107,17 +107,17 @@ class PackageDigests:
     Attributes:
         files: path → record.
         pending: the change that is being committed; None for none.
-        stated_digest: the sum in the document that was read; None if none was read.
+        declared_digest: the sum in the document that was read; None if none was read.
     """
 
     files: Mapping[str, RecordedFile] = field(default_factory=dict)
     pending: PendingChange | None = None
-    stated_digest: str | None = field(default=None, compare=False)
+    declared_digest: str | None = field(default=None, compare=False)
 
     @property
     def wrong_sum(self) -> str:
         """Reason why the stated sum proves nothing; "" if it is right, or none was read."""
-        return "" if self.stated_digest in {None, self.package_digest} else WRONG_SUM
+        return "" if self.declared_digest in {None, self.package_digest} else WRONG_SUM
 
     @property
     def package_digest(self) -> str:
@@ -202,7 +202,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
     )
     check_recordable(root, (*files, *named), remedy=_WRITE_ANEW)
     _check_one_digest_each(root, files, pending)
-    return PackageDigests(files=files, pending=pending, stated_digest=document["package"])
+    return PackageDigests(files=files, pending=pending, declared_digest=document["package"])
 
 
 def dump_digests(digests: PackageDigests) -> bytes:

@@ -49,7 +49,7 @@ _STATES: Mapping[DifferenceKind, FileState] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedFile:
+class VerifiedFile:
     """One file of a package.
 
     Attributes:
@@ -75,7 +75,7 @@ class FileStates:
         notes: further remarks for the user.
     """
 
-    files: tuple[StatedFile, ...]
+    files: tuple[VerifiedFile, ...]
     package_digest: str
     notes: tuple[str, ...]
 
@@ -109,7 +109,7 @@ def _files(
     differences: Sequence[DigestDifference],
     absent: Mapping[str, object],
     unread: Mapping[str, FileState] | None = None,
-) -> Iterator[StatedFile]:
+) -> Iterator[VerifiedFile]:
     by_path = {difference.file: difference for difference in differences}
     files: Mapping[str, RecordedFile] = {} if recorded is None else recorded.files
     for path, file in files.items():
@@ -120,13 +120,13 @@ def _files(
         elif difference is not None:
             state = _STATES[difference.kind]
         message = "" if difference is None else difference.message
-        yield StatedFile(path=path, state=state, nbytes=file.nbytes, message=message)
+        yield VerifiedFile(path=path, state=state, nbytes=file.nbytes, message=message)
     for path, difference in by_path.items():
         state = _STATES[difference.kind]
         nbytes = 0
         with contextlib.suppress(OSError, ValueError):
             nbytes = (root / path).lstat().st_size
-        yield StatedFile(path=path, state=state, nbytes=nbytes, message=difference.message)
+        yield VerifiedFile(path=path, state=state, nbytes=nbytes, message=difference.message)
 
 
 def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> FileStates:

@@ -331,7 +331,7 @@ def verify_sum(root: Path) -> None:
             f" repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept the"
             " package as it is",
             file=DIGESTS_FILE,
-            expected=recorded.stated_digest or "",
+            expected=recorded.declared_digest or "",
             actual=recorded.package_digest,
             path=root,
         )

@@ -39,8 +39,8 @@ from ortpkg.package.rules import PATH_EMPTY, PATH_ESCAPES, PATH_NOT_PORTABLE
 _IS_WINDOWS = os.name == "nt"
 
 
-class Place(NamedTuple):
-    """Absolute path, with symbolic links followed, and the kind of file there.
+class PathTarget(NamedTuple):
+    """Target of a path: an absolute path without symbolic links, and the kind of file there.
 
     The path is text, as there are many of them.
     """
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 class ResolvedPath(NamedTuple):
-    """The same as :class:`Place`, with a ``pathlib.Path``."""
+    """Target of a path, as a ``pathlib.Path``, and the kind of file there."""
 
     path: Path
     kind: PathKind
@@ -119,7 +119,7 @@ class PathResolver:
         self._portable_names = portable_names
         self._is_confined = is_confined
         self._absences = absences
-        self._looked_at: dict[str, Place] = {}
+        self._looked_at: dict[str, PathTarget] = {}
         self._accepted: set[str] = set()  # nearly all variants name the same file in their folders
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
@@ -127,7 +127,7 @@ class PathResolver:
         path, kind = self.locate(reference, base=base)
         return ResolvedPath(Path(path), kind)
 
-    def locate(self, reference: str, *, base: str = "") -> Place:
+    def locate(self, reference: str, *, base: str = "") -> PathTarget:
         """Return the place of ``reference``, which is relative to ``base``; it need not exist.
 
         Args:
@@ -142,7 +142,7 @@ class PathResolver:
         whole = f"{base}/{reference}" if base else reference
         return self._walk(self.real_root, whole.split("/"), self.real_root, reference)
 
-    def locate_in(self, folder: str, reference: str, *, within: str | None = None) -> Place:
+    def locate_in(self, folder: str, reference: str, *, within: str | None = None) -> PathTarget:
         """Return the place of ``reference``, which is relative to ``folder``; it need not exist.
 
         Unlike in :meth:`locate`, a file's name followed by ``/`` is MISSING.
@@ -165,7 +165,7 @@ class PathResolver:
         names = reference.split("/")
         resolved = self._walk(folder, names, fence, reference)
         if resolved.kind is not PathKind.DIRECTORY and names[-1] in ("", "."):
-            return Place(resolved.path, PathKind.MISSING)
+            return PathTarget(resolved.path, PathKind.MISSING)
         return resolved
 
     def why_not_a_name(self, name: str) -> str | None:
@@ -197,7 +197,7 @@ class PathResolver:
         if is_confined:
             self._accepted.add(reference)
 
-    def _walk(self, folder: str, names: list[str], fence: str, reference: str) -> Place:
+    def _walk(self, folder: str, names: list[str], fence: str, reference: str) -> PathTarget:
         """Follow ``names`` below ``folder``; no link on the way may lead out of ``fence``."""
         reached = None
         for name in names:
@@ -210,13 +210,13 @@ class PathResolver:
                 self._require_inside(folder, fence, reference)
         return self._look_at(folder) if reached is None else reached
 
-    def _look_at(self, path: str) -> Place:
+    def _look_at(self, path: str) -> PathTarget:
         """Return the place at ``path``, whose parent has no links; links are followed anywhere."""
         resolved = self._looked_at.get(path)
         if resolved is None:
             resolved = _look_at(path)
             if resolved.kind is PathKind.MISSING and self._absences is not None:
-                resolved = Place(resolved.path, self._absences.kind_at(resolved.path))
+                resolved = PathTarget(resolved.path, self._absences.kind_at(resolved.path))
             self._looked_at[path] = resolved
         return resolved
 
@@ -243,7 +243,7 @@ class PathResolver:
 
     def _locate_as_a_release(
         self, folder: str, reference: str, within: str | None, fence: str | None
-    ) -> Place:
+    ) -> PathTarget:
         if within is not None and within.endswith(os.sep):
             # The release compares texts, and "<folder>//" is the beginning of none.
             reason = "leads out of the shared asset, whose folder ends with a slash"
@@ -257,18 +257,18 @@ class PathResolver:
                 # Too long, not permitted or a loop of links: no link on the way is followed then.
                 path = os.path.normpath(path)
                 self._require_inside(path, fence, reference)
-                return Place(path, PathKind.MISSING)
+                return PathTarget(path, PathKind.MISSING)
         if not os.path.exists(folder):  # noqa: PTH110 - a link to nowhere: nothing can be followed
-            return Place(os.path.normpath(path), PathKind.MISSING)
+            return PathTarget(os.path.normpath(path), PathKind.MISSING)
         return self._follow(path, fence, reference)
 
-    def _follow(self, path: str, fence: str | None, reference: str) -> Place:
+    def _follow(self, path: str, fence: str | None, reference: str) -> PathTarget:
         try:
             real = follow_links(path) if self._portable_names else real_as_far_as_it_exists(path)
         except OSError:  # more links in a row than the system follows
-            return Place(path, PathKind.MISSING)
+            return PathTarget(path, PathKind.MISSING)
         self._require_inside(real, fence, reference)
-        return Place(real, kind_at(path))
+        return PathTarget(real, kind_at(path))
 
     def _require_inside(self, real: str, fence: str | None, reference: str) -> None:
         if fence is not None and not is_inside(real, fence):
@@ -284,7 +284,7 @@ def _separated(reference: str) -> str:
     return reference.replace("\\", "/") if _IS_WINDOWS else reference
 
 
-def _look_at(path: str) -> Place:
+def _look_at(path: str) -> PathTarget:
     """Return the place at ``path``; a link gives the place that it leads to, with another path."""
     try:
         status = os.lstat(path)
@@ -292,5 +292,5 @@ def _look_at(path: str) -> Place:
             path = follow_links(path)
             status = os.stat(path)  # noqa: PTH116
     except (OSError, ValueError):  # missing, not permitted, below a file, or a loop of links
-        return Place(path, PathKind.MISSING)
-    return Place(path, kind_of(status))
+        return PathTarget(path, PathKind.MISSING)
+    return PathTarget(path, kind_of(status))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortpkg.drawing.svg import shortened
 from ortpkg.errors import OrtpkgError
-from ortpkg.package.integrity.file_states import FileState, FileStates, StatedFile, file_states
+from ortpkg.package.integrity.file_states import FileState, FileStates, VerifiedFile, file_states
 from ortpkg.quantities import counted, nbytes_text
 from ortpkg.report.context_facts import ContextFact, ContextState, context_facts
 from ortpkg.report.report_subject import ReportSubject
@@ -141,7 +141,7 @@ def _states(subject: ReportSubject) -> tuple[FileStates, str]:
         return nothing, shortened(" ".join(str(error).split()), _LONGEST_REASON)
 
 
-def _shares(files: Sequence[StatedFile]) -> tuple[StateShare, ...]:
+def _shares(files: Sequence[VerifiedFile]) -> tuple[StateShare, ...]:
     shares = []
     for state, (_, kind) in _STATES.items():
         sizes = [file.nbytes for file in files if file.state is state]
@@ -219,7 +219,7 @@ def _facts(states: FileStates) -> tuple[tuple[str, str], ...]:
     return (*facts, *notes)
 
 
-def _file_row(file: StatedFile) -> FileRow:
+def _file_row(file: VerifiedFile) -> FileRow:
     return FileRow(
         path=file.path,
         state=file.state.value,

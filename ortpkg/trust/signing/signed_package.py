@@ -18,7 +18,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import LIMITS
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests, is_signature_file
-from ortpkg.registry.references import place_of
+from ortpkg.registry.references import unversioned_reference
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.receipts import read_receipt
 from ortpkg.trust.signing.openssf_signature import FoundSignature
@@ -35,7 +35,7 @@ class SignedPackage:
         manifest_digest: SHA-256 of that manifest.json.
         record: Bytes of digests.json.
         signatures: All signatures next to the package.
-        place: Source of the package without a version, or "" if unknown.
+        origin: Source of the package without a version, or "" if unknown.
     """
 
     name: str
@@ -43,7 +43,7 @@ class SignedPackage:
     manifest_digest: str
     record: bytes
     signatures: tuple[FoundSignature, ...]
-    place: str
+    origin: str
 
     @classmethod
     def of(
@@ -52,7 +52,7 @@ class SignedPackage:
         manifest: bytes,
         signatures: tuple[FoundSignature, ...],
         *,
-        place: str,
+        origin: str,
     ) -> SignedPackage:
         """Return the package with these digests.json and manifest.json bytes.
 
@@ -60,7 +60,7 @@ class SignedPackage:
             record: Bytes of digests.json.
             manifest: Bytes of manifest.json, or b"".
             signatures: Signatures next to the package.
-            place: Source of the package without a version, or "".
+            origin: Source of the package without a version, or "".
 
         Raises:
             SignatureError: manifest.json is not a JSON document.
@@ -75,7 +75,7 @@ class SignedPackage:
             manifest_digest=hash_bytes(manifest).sha256,
             record=record,
             signatures=signatures,
-            place=place,
+            origin=origin,
         )
 
 
@@ -96,7 +96,7 @@ def signed_package(package: PackageInfo) -> SignedPackage:
         record, manifest = (root / DIGESTS_FILE).read_bytes(), (root / MANIFEST).read_bytes()
     except OSError as error:
         raise SignatureError(f"{quoted(root)} cannot be read: {error.strerror}") from error
-    return SignedPackage.of(record, manifest, read_signatures(root), place=_place_of(root))
+    return SignedPackage.of(record, manifest, read_signatures(root), origin=_origin_of(root))
 
 
 def signed_archive(path: Path) -> SignedPackage:
@@ -123,17 +123,17 @@ def signed_archive(path: Path) -> SignedPackage:
             FoundSignature(where=name, content=archive.read(name, most_nbytes=most_nbytes))
             for name in names
         )
-    return SignedPackage.of(record, manifest, signatures, place="")
+    return SignedPackage.of(record, manifest, signatures, origin="")
 
 
-def _place_of(root: Path) -> str:
+def _origin_of(root: Path) -> str:
     """Return where an installed package came from; only the store's own record is believed."""
     store = Path(os.path.realpath(store_directory()))
     if not Path(os.path.realpath(root)).is_relative_to(store):
         return ""
     with contextlib.suppress(StoreError):
         receipt = read_receipt(root.parent)
-        return "" if receipt is None else place_of(receipt.reference)
+        return "" if receipt is None else unversioned_reference(receipt.reference)
     return ""
 
 
