@@ -211,15 +211,14 @@ def ep_named(text: str, named: Collection[str]) -> str:
             :func:`~ortpkg.providers.ep_registry.ep_known_here`.
 
     Raises:
-        UsageError: The name is unknown, so it is a typo.
+        UsageError: The name is unknown, so it is a typo, or the EP is no longer part of ortpkg.
     """
     name = resolve_ep_name(text)
+    named = [other for other in sorted(named) if not removed_ep_text(other)]
     if is_known_ep(name) or name in named:
         return name
-    known_names = (*KNOWN_EPS, *sorted(named))
-    raise UsageError(
-        unknown_ep_message(text, known_names, suggest_ep_name(text, tuple(sorted(named))))
-    )
+    known_names = (*KNOWN_EPS, *named)
+    raise UsageError(unknown_ep_message(text, known_names, suggest_ep_name(text, tuple(named))))
 
 
 def removed_ep_text(text: str) -> str:
@@ -259,7 +258,7 @@ def ep_priority(name: str) -> int:
 def suggest_ep_name(text: str, known_names: tuple[str, ...] = ()) -> str | None:
     """Return the full name that ``text`` was probably meant to be, or None.
 
-    ``known`` adds names to ONNX Runtime's list, e.g. those of installed plug-ins.
+    ``known_names`` adds names to ONNX Runtime's list, e.g. those of installed plug-ins.
     """
     names = {**_FULL_NAMES, **{_squeezed(name): name for name in known_names}}
     squeezed = _squeezed(text)

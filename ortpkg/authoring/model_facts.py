@@ -185,13 +185,16 @@ def complete_constraints(
             constraints = constraints._replace(ep_compatibility_info=compatibility[ep])
         if constraints.architecture is None and len(facts.hardware_architectures) == 1:
             constraints = constraints._replace(architecture=facts.hardware_architectures[0])
-    if ep is not None and not (is_ep_here(ep) or is_named_by_model):
+    sources = () if facts is None else facts.context_sources
+    removed = next(filter(None, map(removed_ep_text, (ep or "", *sources))), None)
+    if removed is not None:
+        notify(removed)
+    elif ep is not None and not (is_ep_here(ep) or is_named_by_model):
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
         notify(
-            removed_ep_text(ep)
-            or f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
-            " it is"
+            f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as it"
+            " is"
         )
     return constraints._replace(ep=ep)
 

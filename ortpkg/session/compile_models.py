@@ -373,7 +373,9 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
     try:
         factory = find_factory(name, backend=backend)
     except UnknownExecutionProviderError as error:
-        raise NoSuitableVariantError(f"{error}, so nothing can be compiled for it") from error
+        raise NoSuitableVariantError(
+            f"nothing can be compiled for {quoted(ep)}: {error}"
+        ) from error
     if not factory.is_available():
         raise NoSuitableVariantError(absent_library_text(name, factory.backend))
     offered = factory.get_supported_devices(probe().hardware)

@@ -102,10 +102,19 @@ def test_a_variant_for_any_ep_that_holds_such_a_context_is_passed_over(
         opened.create_session(variant="old")
 
 
+@pytest.mark.parametrize("ep", [None, "cpu", "prepack"])
+def test_whoever_adds_such_a_context_is_told(package: Path, tmp_path: Path, ep: str | None) -> None:
+    model = context_model(tmp_path / "old", "prepack")
+    notes: list[str] = []
+    ortpkg.add_variant(package, model, variant="old", ep=ep, notify=notes.append)
+    assert sum(ADVICE in note for note in notes) == 1
+
+
 def test_validate_says_the_same(old_package: Path) -> None:
     findings = [each for each in ortpkg.validate(old_package) if ADVICE in each.message]
     assert {each.severity for each in findings} == {Severity.ERROR, Severity.WARNING}
     assert model_rules.CONTEXT_MAKER_REMOVED.id in {each.rule for each in findings}
+    assert {"compile the plain" in each.remedy for each in findings} == {True}
 
 
 def test_a_report_says_the_same(old_package: Path) -> None:
@@ -139,8 +148,19 @@ def test_commands_that_name_it_are_told(
     for words in (
         ["compile", str(old_package), "--ep", "prepack"],
         ["run", str(old_package), "--ep", "prepack"],
+        ["run", str(old_package), "--ep", "PrepackExecutionProvider"],
+        ["select", str(old_package), "--ep", "PrepackExecutionProvider"],
         ["cache", "why", str(model), "--ep", "prepack"],
         ["compile-models", "-e", "llvm", "-o", str(tmp_path / "out"), str(compiled_model)],
     ):
-        assert run_command_line(words) != 0
+        assert run_command_line(words) == (6 if words[0] == "compile-models" else 2)
         assert ADVICE in " ".join(capsys.readouterr().err.split())
+
+
+def test_it_is_not_among_the_names_that_a_package_may_be_asked_for(
+    old_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["select", str(old_package), "--ep", "prepac"]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "known are" in message
+    assert "repack" not in message.replace("'prepac'", "")

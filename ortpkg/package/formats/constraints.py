@@ -20,12 +20,13 @@ def warn_of_ep(ep: str, source: Source, collector: FindingCollector) -> None:
         return
     removed = removed_ep_text(ep)
     near = None if removed else suggest_ep_name(ep)
+    remedy = "remove the variant, or compile the plain one again" if removed else ""
     warning = finding(
         UNKNOWN_EP,
         source.document,
         removed or f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows",
         pointer=source.pointer,
-        remedy=f"did you mean {near}?" if near else "",
+        remedy=f"did you mean {near}?" if near else remedy,
     )
     # The subject lets a caller that knows the installed EPs drop findings about them.
     collector.extend([replace(warning, subject=ep)])
