@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         init_package as init_package,
         remove_variant as remove_variant,
     )
-    from ortpkg.authoring.dedup import DedupReport as DedupReport, dedup as dedup
+    from ortpkg.authoring.sharing.dedup import DedupReport as DedupReport, dedup as dedup
     from ortpkg.authoring.diff import PackageDiff as PackageDiff, diff as diff
     from ortpkg.authoring.edit import PackageEdits as PackageEdits, edit as edit
     from ortpkg.authoring.merge import merge as merge

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.same_content import have_same_bytes
+from ortpkg.authoring.sharing.contents import have_same_bytes
 from ortpkg.ep_context.ep_context_file import is_context_file
 from ortpkg.ep_context.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
 from ortpkg.errors import AuthoringError, OrtpkgError, UsageError, quoted

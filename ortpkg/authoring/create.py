@@ -18,13 +18,11 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.component_choice import (
     DEFAULT_COMPONENT,
     component_to_extend,
     warn_of_new_component,
 )
-from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
     adding_variant,
     new_documents,
@@ -32,7 +30,6 @@ from ortpkg.authoring.document_edits import (
     removing_variant,
     variant_folder,
 )
-from ortpkg.authoring.joining import join_variant
 from ortpkg.authoring.new_variant import (
     NewVariant,
     Notify,
@@ -48,13 +45,16 @@ from ortpkg.authoring.removal import (
     files_of_variant,
     samples_without,
 )
-from ortpkg.authoring.sharing_group import SharedLayout
+from ortpkg.authoring.sharing.asset_sharing import check_can_have_assets
+from ortpkg.authoring.sharing.dedup import carry_out_assets
+from ortpkg.authoring.sharing.joining import join_variant
+from ortpkg.authoring.sharing.sharing_group import SharedLayout
+from ortpkg.authoring.sharing.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.stale_variants import (
     report_stale_after,
     verify_no_source_leaves_a_stale_variant,
 )
-from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import EMPTY
@@ -215,7 +215,7 @@ def add_variant(
         share_weights: True: external data that a variant of the component has already is not
             copied; the model joins that variant's folder (``joining.py``). "shared-assets": the
             common weights become a shared asset once the variant is added
-            (:func:`~ortpkg.authoring.dedup.dedup`).
+            (:func:`~ortpkg.authoring.sharing.dedup.dedup`).
         force: accept a model whose inputs or outputs differ from its siblings'.
         progress, notify, operations: see the module.
         on_note: called with the number of bytes that sharing saved; by default ``notify``, which is

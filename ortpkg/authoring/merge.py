@@ -38,7 +38,7 @@ from ortpkg.authoring.package_plan import (
     edited_plan,
 )
 from ortpkg.authoring.package_totals import check_merged
-from ortpkg.authoring.same_content import have_same_bytes, have_same_files
+from ortpkg.authoring.sharing.contents import have_same_bytes, have_same_files
 from ortpkg.authoring.siblings import warn_of_fixed_dimensions
 from ortpkg.authoring.stale_variants import report_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry

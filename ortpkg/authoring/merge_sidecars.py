@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.authoring.same_content import have_same_bytes
+from ortpkg.authoring.sharing.contents import have_same_bytes
 from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange

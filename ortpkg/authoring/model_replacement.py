@@ -10,7 +10,7 @@ from ortpkg.authoring.agreement import differences
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
 from ortpkg.authoring.removal import users_of_component
-from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.sharing.contents import have_same_files
 from ortpkg.authoring.siblings import signatures_of_variants, warn_of_fixed_dimensions
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted

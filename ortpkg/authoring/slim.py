@@ -20,8 +20,8 @@ from ortpkg.authoring.package_plan import (
     new_package,
 )
 from ortpkg.authoring.removal import files_of_variants, samples_without
+from ortpkg.authoring.sharing.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.stale_variants import verify_no_source_leaves_a_stale_variant
-from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType

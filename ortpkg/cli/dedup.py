@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.authoring.dedup import DedupReport, dedup
+from ortpkg.authoring.sharing.dedup import DedupReport, dedup
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.parameters import DryRunOption, JsonOption, PackageArgument
 from ortpkg.cli.progress import copy_progress

@@ -16,9 +16,9 @@ from onnx.reference import ReferenceEvaluator
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.create import add_variant, create, remove_variant
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.errors import AuthoringError, Severity, UsageError
 from ortpkg.package.integrity.asset_digest import directory_digest
 from ortpkg.package.integrity.digest_check import check_digests

@@ -14,9 +14,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.authoring.create import add_variant, create, remove_variant
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.errors import (
     AuthoringError,
     DigestMismatchError,

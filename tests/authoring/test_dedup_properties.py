@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from ortpkg.authoring.component_folders import ranges_of
-from ortpkg.authoring.contents import read_contents
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.model_weights import read_model_weights
+from ortpkg.authoring.sharing.component_folders import ranges_of
+from ortpkg.authoring.sharing.contents import read_contents
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import Array, make_model, make_package, nbytes_of, weight

@@ -14,10 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.authoring.create import add_variant, create, remove_variant
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.diff import diff
 from ortpkg.authoring.model_diff import Change, ComparedModel, ModelDiff, diff_models
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.errors import ModelFileError, PackageNotFoundError
 from ortpkg.package.package_info import PackageFormat
 from tests.authoring.weight_models import (

@@ -13,24 +13,17 @@ from typing import Any
 import onnx.parser
 import pytest
 
-from ortpkg.authoring import (
-    component_folders,
-    edited_documents,
-    host_scores,
-    migration,
-    sharing_plan,
-    variant_files,
-    variant_layout,
-)
-from ortpkg.authoring.asset_sharing import plan_assets
-from ortpkg.authoring.component_folders import UsedPaths
-from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring import edited_documents, migration, variant_files, variant_layout
 from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
-from ortpkg.authoring.sharing_group import SharedLayout, SharingOptions
-from ortpkg.authoring.sharing_plan import plan_component
+from ortpkg.authoring.sharing import component_folders, host_scores, sharing_plan
+from ortpkg.authoring.sharing.asset_sharing import plan_assets
+from ortpkg.authoring.sharing.component_folders import UsedPaths
+from ortpkg.authoring.sharing.dedup import dedup
+from ortpkg.authoring.sharing.sharing_group import SharedLayout, SharingOptions
+from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import lay_out_variants
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.authoring.variant_sizes import variant_sizes

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ortpkg.authoring.create import add_variant
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.errors import Severity
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
@@ -146,7 +146,7 @@ def test_a_process_that_dies_leaves_a_valid_package(
     kind, _, name = operation.partition(":")
     script = textwrap.dedent(f"""
         import os, pathlib, sys
-        from ortpkg.authoring.dedup import dedup
+        from ortpkg.authoring.sharing.dedup import dedup
         from ortpkg.storage import package_lock
         from ortpkg.storage.file_operations import FileOperations
 

@@ -19,10 +19,10 @@ from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.compiling import compile_package
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.authoring.slim import slim
 from ortpkg.distribution.package_signing import sign_package
 from ortpkg.errors import OrtpkgError, StaleVariantError

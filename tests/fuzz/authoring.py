@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ortpkg.authoring.convert import convert
-from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.merge import merge
+from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.authoring.slim import slim
 from ortpkg.errors import OrtpkgError
 from ortpkg.package.archive.package_archive import pack_package

@@ -13,15 +13,20 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
-from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
-from ortpkg.authoring.component_folders import UsedPaths
 from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
-from ortpkg.authoring.restated_sources import restated_sources
-from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
-from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
-from ortpkg.authoring.sharing_plan import plan_component
+from ortpkg.authoring.sharing.asset_sharing import AssetPlan, plan_assets
+from ortpkg.authoring.sharing.component_folders import UsedPaths
+from ortpkg.authoring.sharing.restated_sources import restated_sources
+from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES
+from ortpkg.authoring.sharing.sharing_group import (
+    ComponentPlan,
+    SharedLayout,
+    SharingGroup,
+    SharingOptions,
+)
+from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files

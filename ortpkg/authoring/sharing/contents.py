@@ -1,4 +1,4 @@
-"""Find ranges of files that hold the same bytes, by the SHA-256 of their present content.
+"""Find files, and ranges of files, that hold the same bytes, by the SHA-256 of what is read now.
 
 Neither names nor recorded digests are trusted. Only ranges whose length occurs more than once are
 read: the others equal nothing.
@@ -16,7 +16,7 @@ from ortpkg.errors import ModelFileError, quoted
 from ortpkg.host.cores import usable_cores
 from ortpkg.storage.composed_file import FileRange
 from ortpkg.storage.file_operations import open_regular
-from ortpkg.storage.hashing import Progress
+from ortpkg.storage.hashing import Progress, hash_file
 
 _CHUNK_NBYTES = 1024 * 1024
 
@@ -69,3 +69,17 @@ def _hash_ranges(item: tuple[Path, list[FileRange]]) -> dict[FileRange, ContentK
     except OSError as error:
         raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
     return keys
+
+
+def have_same_bytes(ours: Path, theirs: Path) -> bool:
+    """Return True if both are regular files with the same content."""
+    if not ours.is_file() or not theirs.is_file() or ours.stat().st_size != theirs.stat().st_size:
+        return False
+    return hash_file(ours.resolve()).sha256 == hash_file(theirs.resolve()).sha256
+
+
+def have_same_files(ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> bool:
+    """Return True if both have the same names, and files of the same content under each."""
+    return ours.keys() == theirs.keys() and all(
+        have_same_bytes(path, theirs[name]) for name, path in ours.items()
+    )

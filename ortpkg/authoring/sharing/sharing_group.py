@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.authoring.component_folders import VariantFolder
-from ortpkg.authoring.shared_folder import JoinedModel
+from ortpkg.authoring.sharing.component_folders import VariantFolder
+from ortpkg.authoring.sharing.shared_folder import JoinedModel
 from ortpkg.authoring.variant_places import ModelLocation
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.storage.composed_file import ComposedFile

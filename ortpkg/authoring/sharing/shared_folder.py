@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, by_file, relative_to_folder
+from ortpkg.authoring.sharing.contents import ContentKey
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
 from ortpkg.package.paths.path_text import why_not_a_name

@@ -13,11 +13,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from ortpkg.authoring.component_folders import ranges_of
-from ortpkg.authoring.contents import ContentKey, read_contents
 from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights, relative_to_folder
-from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
+from ortpkg.authoring.sharing.component_folders import ranges_of
+from ortpkg.authoring.sharing.contents import ContentKey, read_contents
+from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
 from ortpkg.authoring.variant_sizes import VariantKey

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ortpkg.authoring.component_folders import VariantFolder
-from ortpkg.authoring.contents import ContentKey
+from ortpkg.authoring.sharing.component_folders import VariantFolder
+from ortpkg.authoring.sharing.contents import ContentKey
 from ortpkg.storage.composed_file import FileRange
 
 _MAPPING_ALIGNMENT = 4096

@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortpkg.authoring.contents import ContentKey
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_model_weights
-from ortpkg.authoring.shared_folder import CHECKSUM_FOLDER, SMALLEST_SHARED_NBYTES, whole_file
+from ortpkg.authoring.sharing.contents import ContentKey
+from ortpkg.authoring.sharing.shared_folder import (
+    CHECKSUM_FOLDER,
+    SMALLEST_SHARED_NBYTES,
+    whole_file,
+)
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.documents.findings import listed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortpkg.authoring.sharing_group import SharingGroup
+from ortpkg.authoring.sharing.sharing_group import SharingGroup
 from ortpkg.package.derived_variants import Derivation, DigestsOf, derivation_of, why_stale
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.storage.composed_file import ComposedFile

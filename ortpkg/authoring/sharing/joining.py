@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ortpkg.authoring.component_folders import (
+from ortpkg.authoring.document_edits import adding_variant
+from ortpkg.authoring.edited_documents import EditedDocuments
+from ortpkg.authoring.model_weights import ModelWeights, read_model_weights
+from ortpkg.authoring.new_variant import Notify, PreparedVariant
+from ortpkg.authoring.sharing.component_folders import (
     UsedPaths,
     VariantFolder,
     own_folder,
@@ -17,13 +21,9 @@ from ortpkg.authoring.component_folders import (
     read_component_folders,
     shareable_contents,
 )
-from ortpkg.authoring.contents import ContentKey, read_contents
-from ortpkg.authoring.dedup import check_no_links
-from ortpkg.authoring.document_edits import adding_variant
-from ortpkg.authoring.edited_documents import EditedDocuments
-from ortpkg.authoring.model_weights import ModelWeights, read_model_weights
-from ortpkg.authoring.new_variant import Notify, PreparedVariant
-from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder
+from ortpkg.authoring.sharing.contents import ContentKey, read_contents
+from ortpkg.authoring.sharing.dedup import check_no_links
+from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument, naming_model_files
 from ortpkg.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ortpkg.authoring.component_folders import (
+from ortpkg.authoring.model_weights import ModelWeights
+from ortpkg.authoring.sharing.component_folders import (
     UsedPaths,
     VariantFolder,
     embedded_tensors,
@@ -23,11 +24,15 @@ from ortpkg.authoring.component_folders import (
     read_component_folders,
     shareable_contents,
 )
-from ortpkg.authoring.contents import ContentKey, read_contents
-from ortpkg.authoring.host_scores import HostScores
-from ortpkg.authoring.model_weights import ModelWeights
-from ortpkg.authoring.shared_folder import JoinedModel, SharedFolder, whole_file
-from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
+from ortpkg.authoring.sharing.contents import ContentKey, read_contents
+from ortpkg.authoring.sharing.host_scores import HostScores
+from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder, whole_file
+from ortpkg.authoring.sharing.sharing_group import (
+    ComponentPlan,
+    SharedLayout,
+    SharingGroup,
+    SharingOptions,
+)
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.storage.composed_file import FileRange
