@@ -22,6 +22,7 @@ from ortpkg.cli.common_flags import add_common_flags
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, print_help
 from ortpkg.cli.package_argument import resolved_packages
+from ortpkg.cli.parameter_groups import with_single_options
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
@@ -328,6 +329,8 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
 
     Users never see a traceback of these errors.
     """
+
+    function = with_single_options(function)
 
     @functools.wraps(function)
     def command(

@@ -12,7 +12,7 @@ import typer
 
 from ortpkg.authoring.diff import PackageDiff, VariantDiff, diff
 from ortpkg.authoring.model_diff import Change, ModelDiff, Weight, WeightChange
-from ortpkg.cli.load_limits import LoadMemoryLimitOption, LoadTimeoutOption, load_limited
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.progress import copy_progress
@@ -42,8 +42,8 @@ NewArgument = Annotated[
 def command(
     old: OldArgument,
     new: NewArgument,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Show what two packages differ in: components, variants, needs, operators, weights, bytes.
@@ -52,7 +52,7 @@ def command(
     where nothing differs, 1 where something does.
     """
     output = Output(is_json=as_json)
-    with load_limited(timeout, memory_limit, output), copy_progress() as progress:
+    with load_limited(limits, output), copy_progress() as progress:
         package_diff = diff(old, new, progress=progress)
     if as_json:
         output.json("diff", _diff_json(package_diff))

@@ -10,7 +10,7 @@ import typer
 from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import LoadMemoryLimitOption, LoadTimeoutOption, load_limited
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.package_json import license_of, package_json
 from ortpkg.cli.package_tree import package_tree
 from ortpkg.cli.parameters import (
@@ -48,8 +48,8 @@ def command(
     as_tree: TreeOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
@@ -58,7 +58,7 @@ def command(
         raise UsageError("give --tree or --json, not both: JSON is for programs")
     root = chosen_package(package, output)
     with (
-        load_limited(timeout, memory_limit, output),
+        load_limited(limits, output),
         copy_progress() as progress,
         opened(
             root, compat=compat, allow_external_paths=allow_external_paths, progress=progress

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -47,33 +48,38 @@ MemoryLimitOption = Annotated[
         parser=nbytes_argument,
     ),
 ]
-LoadTimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        metavar="T",
-        help="Time that it may take: 90s, 500ms; a number alone is seconds. Default: 10min.",
-        parser=duration_argument,
-    ),
-]
-LoadMemoryLimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        help=(
-            "Memory that it may take: 500MB, 1.5GiB; a number alone is bytes. Default: the"
-            " machine's."
+
+
+@dataclass(frozen=True)
+class LoadLimits:
+    """Limits of a command that loads models and runs none, in seconds and bytes."""
+
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="T",
+            help="Time that it may take: 90s, 500ms; a number alone is seconds. Default: 10min.",
+            show_default=False,
+            parser=duration_argument,
         ),
-        parser=nbytes_argument,
-    ),
-]
+    ] = DEFAULT_TIMEOUT_S
+    memory_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help=(
+                "Memory that it may take: 500MB, 1.5GiB; a number alone is bytes. Default: the"
+                " machine's."
+            ),
+            parser=nbytes_argument,
+        ),
+    ] = None
 
 
 @contextmanager
-def load_limited(
-    timeout_s: float | None, memory_limit_nbytes: int | None, output: Output
-) -> Iterator[None]:
+def load_limited(limits: LoadLimits, output: Output) -> Iterator[None]:
     """End what is done in this context at its limits, with LimitExceededError.
 
     If no check of the limits is reached (in a library's code), the process ends, with the same
@@ -82,12 +88,13 @@ def load_limited(
     from ortpkg.graph.load_control import LoadControl, load_limits  # with the models
     from ortpkg.host.memory import resident_nbytes
 
-    timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-    control = LoadControl(memory_limit_nbytes=memory_limit_nbytes, timeout_s=timeout_s, what="it")
+    control = LoadControl(
+        memory_limit_nbytes=limits.memory_limit, timeout_s=limits.timeout, what="it"
+    )
     done = threading.Event()
     watch = threading.Thread(
         target=_watch,
-        args=(done, timeout_s, memory_limit_nbytes, resident_nbytes(), output),
+        args=(done, limits, resident_nbytes(), output),
         name="ortpkg-load-limits",
         daemon=True,
     )
@@ -100,23 +107,17 @@ def load_limited(
         watch.join()
 
 
-def _watch(
-    done: threading.Event,
-    timeout_s: float,
-    memory_limit_nbytes: int | None,
-    held_nbytes: int,
-    output: Output,
-) -> None:
+def _watch(done: threading.Event, limits: LoadLimits, held_nbytes: int, output: Output) -> None:
     from ortpkg.host.memory import resident_nbytes
 
-    deadline_s = time.monotonic() + timeout_s + _GRACE_S
-    allowed_nbytes = held_nbytes + (memory_limit_nbytes or 0) + _FREE_NBYTES
+    deadline_s = time.monotonic() + limits.timeout + _GRACE_S
+    allowed_nbytes = held_nbytes + (limits.memory_limit or 0) + _FREE_NBYTES
     while not done.wait(_INTERVAL_S):
         if time.monotonic() > deadline_s:
-            limit = time_limit_text(timeout_s)
+            limit = time_limit_text(limits.timeout)
             error = LimitExceededError(f"it passed its time limit of {limit}", limit="time")
-        elif memory_limit_nbytes is not None and resident_nbytes() > allowed_nbytes:
-            limit = limit_text(memory_limit_nbytes)
+        elif limits.memory_limit is not None and resident_nbytes() > allowed_nbytes:
+            limit = limit_text(limits.memory_limit)
             error = LimitExceededError(f"it passed its memory limit of {limit}", limit="memory")
         else:
             continue

@@ -10,7 +10,7 @@ from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_che
 from ortpkg.authoring.opening import package_folder
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import LoadMemoryLimitOption, LoadTimeoutOption, load_limited
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
@@ -32,8 +32,8 @@ def command(
     package: OptionalPackageArgument = None,
     eps: EpsOption = None,
     strict: StrictOption = False,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Say which onnxruntime releases open a package, what each selects, and what it passes over.
@@ -43,7 +43,7 @@ def command(
     """
     output = Output(is_json=as_json)
     named = chosen_package(package, output)
-    with load_limited(timeout, memory_limit, output), package_folder(named) as root:
+    with load_limited(limits, output), package_folder(named) as root:
         reports = migrate_check(root, eps=eps or ())
     if as_json:
         output.json("migrate-check", {"releases": [_json(report) for report in reports]})

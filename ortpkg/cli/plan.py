@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.early_checks import verify_eps
-from ortpkg.cli.load_limits import (
-    DEFAULT_TIMEOUT_S,
-    LoadMemoryLimitOption,
-    LoadTimeoutOption,
-    load_limited,
-)
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import print_memories, print_policies
@@ -91,8 +86,8 @@ def command(
     kernel: KernelOption = None,
     most_lines: LinesOption = DEFAULT_LINES,
     overwrite: OverwriteFileOption = False,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Show how a model would run: which nodes on what, in which order, with how much memory.
@@ -106,8 +101,7 @@ def command(
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     options = _session_options(level, dimensions or [])
     given_sizes = dict(named_size("--size", text) for text in sizes or [])
-    options.memory_limit_nbytes = memory_limit
-    options.timeout_s = DEFAULT_TIMEOUT_S if timeout is None else timeout
+    options.memory_limit_nbytes, options.timeout_s = limits.memory_limit, limits.timeout
     _choose_policy(options, policy, costs)
     wishes = text_wishes(
         is_wished=show_ir, stages=stages or (), kernel=kernel, most_lines=most_lines
@@ -116,7 +110,7 @@ def command(
         keep_texts(options)
     model = chosen_package(model, output)
     with (
-        load_limited(timeout, memory_limit, output),
+        load_limited(limits, output),
         package_folder(model) if is_packed(model) else nullcontext(model) as model_root,
         _session(model_root, component, variant, ep, backend, options) as session,
     ):

@@ -12,12 +12,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.early_checks import verify_eps, verify_profiles
-from ortpkg.cli.load_limits import (
-    DEFAULT_TIMEOUT_S,
-    LoadMemoryLimitOption,
-    LoadTimeoutOption,
-    load_limited,
-)
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.output_files import (
     OutputKind,
     OverwriteFileOption,
@@ -120,8 +115,8 @@ def command(
     open_page: OpenOption = False,
     overwrite: OverwriteFileOption = False,
     trust: TrustOption = False,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Write one HTML page that shows all that is known of a package, with pictures.
@@ -134,7 +129,7 @@ def command(
     verify_profiles(profile or ())
     verify_eps(ep or ())
     with (
-        load_limited(timeout, memory_limit, output) if not run_bench else nullcontext(),
+        load_limited(limits, output) if not run_bench else nullcontext(),
         copy_progress() as progress,
         opened(chosen_package(package, output), progress=progress) as info,
     ):
@@ -149,7 +144,7 @@ def command(
             results=_measured(opened_package, output, trust=trust) if run_bench else (),
             verifies_all=verify,
         )
-        page = opened_package.report(wishes, sess_options=_session_options(timeout, memory_limit))
+        page = opened_package.report(wishes, sess_options=_session_options(limits))
     write_text(output_file, "-o", page)
     _tell(output_file, page, output)
     if open_page:
@@ -168,12 +163,11 @@ def _measured(package: ModelPackage, output: Output, *, trust: bool) -> tuple[Ca
     return report.results
 
 
-def _session_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> SessionOptions:
+def _session_options(limits: LoadLimits) -> SessionOptions:
     from ortpkg.session.options import SessionOptions  # with the engine
 
     options = SessionOptions()
-    options.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-    options.memory_limit_nbytes = memory_limit_nbytes
+    options.memory_limit_nbytes, options.timeout_s = limits.memory_limit, limits.timeout
     return options
 
 

@@ -11,11 +11,7 @@ import typer
 
 from ortpkg.authoring.package_checks import cautions_of, validate
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import (
-    LoadMemoryLimitOption,
-    LoadTimeoutOption,
-    load_limited,
-)
+from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.parameters import (
     CompatOption,
     ExternalPathsOption,
@@ -77,8 +73,8 @@ def command(
     strict: StrictOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
-    timeout: LoadTimeoutOption = None,
-    memory_limit: LoadMemoryLimitOption = None,
+    *,
+    limits: LoadLimits,
     as_json: JsonOption = False,
 ) -> int:
     """Check a package's documents, models, files, selection and samples.
@@ -90,7 +86,7 @@ def command(
     output_format = FindingFormat.JSON if as_json else output_format
     output = Output(is_json=output_format is not FindingFormat.TEXT)
     package = chosen_package(package, output)
-    with load_limited(timeout, memory_limit, output), copy_progress() as progress:
+    with load_limited(limits, output), copy_progress() as progress:
         findings = validate(
             package,
             targets=target or (),
