@@ -76,12 +76,9 @@ class MappedFile:
             ) from error
         except (OSError, ValueError) as error:
             raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
-        if path.is_dir():
-            raise ModelFileError(
-                f"{quoted(path)} is a directory, not a model file; ModelPackage opens packages"
-            )
         if not path.is_file():
-            raise ModelFileError(f"{quoted(path)} is not a regular file")
+            remedy = "; ModelPackage opens packages" if path.suffix == ".ortpackage" else ""
+            raise ModelFileError(f"{quoted(path)} is not a regular file{remedy}")
         self._nbytes = status.st_size
         #: State of the file when it was opened, according to the file system.
         self.stamp = FileStamp.of(status)

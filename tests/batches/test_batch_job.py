@@ -58,7 +58,7 @@ def test_a_batch_of_the_same_wishes_goes_on(wishes: BatchWishes) -> None:
     [
         ({"part_rows": 2}, "--part-rows"),
         ({"format": RowFormat.CSV}, "--format"),
-        ({"kept": ("data",)}, "--keep"),
+        ({"kept_columns": ("data",)}, "--keep"),
         ({"collects_errors": True}, "--errors"),
         ({"resize": True}, "--resize"),
         ({"same_results": 0.0}, "--same-results"),

@@ -194,6 +194,13 @@ def test_refuses_a_folder(tmp_path: Path) -> None:
         read_model_signature(tmp_path)
 
 
+def test_names_what_opens_a_package(tmp_path: Path) -> None:
+    package = tmp_path / "net.ortpackage"
+    package.mkdir()
+    with pytest.raises(ModelFileError, match="is not a regular file; ModelPackage opens packages"):
+        read_model_signature(package)
+
+
 def test_refuses_truncated_files(tmp_path: Path) -> None:
     model = parse("g (float[4] x) => (float[4] y) { y = Relu(x) }")
     model.graph.initializer.append(numpy_helper.from_array(np.ones(4096, np.float32), "w"))
