@@ -14,7 +14,6 @@ from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     ForceOption,
-    JsonOption,
     PackageArgument,
     ProviderOptionsOption,
     parse_options,
@@ -94,6 +93,7 @@ ShareAsAssetsOption = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     model: ModelArgument,
     component: ComponentOption = None,
@@ -108,13 +108,11 @@ def command(
     share_as_assets: ShareAsAssetsOption = False,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Copy a model file or folder into a package as a variant.
 
     What the flags leave open, the model's metadata says.
     """
-    output = Output(is_json=as_json)
     with copy_progress() as progress:
         info = add_variant(
             package,
@@ -134,7 +132,7 @@ def command(
             notify=output.warning,
             on_note=output.note,
         )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(info))
     else:
         output.note(f"added {_added(info, component)} to {package}")

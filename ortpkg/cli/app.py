@@ -334,21 +334,22 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
 
     @functools.wraps(function)
     def command(
-        *arguments: Any,
-        quiet: bool = False,
-        no_color: bool = False,
-        wants_help: bool = False,
-        wants_whole_help: bool = False,
+        *,
+        as_json: bool,
+        quiet: bool,
+        no_color: bool,
+        wants_help: bool,
+        wants_whole_help: bool,
         **options: Any,
     ) -> None:
         del wants_help, wants_whole_help  # printed already
         configure(is_quiet=quiet, is_colorless=no_color)
-        output = Output(
-            is_json=bool(options.get("as_json")) or options.get("output_format") == "json"
-        )
+        output = Output(is_json=as_json or options.get("output_format") == "json")
         try:
             code = _run_typed(
-                lambda: function(*arguments, **resolved_packages(options, output)), output, defaults
+                lambda: function(output=output, **resolved_packages(options, output)),
+                output,
+                defaults,
             )
         except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
             raise

@@ -44,7 +44,6 @@ from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
     EpOption,
-    JsonOption,
     PolicyOption,
     ProviderOptionsOption,
     TrustOption,
@@ -60,9 +59,10 @@ from ortpkg.selection.wishes import SelectionWishes
 
 
 def command(
+    output: Output,
     package: ReferenceArgument,
     inputs: RowsOption,
-    output: FolderOption,
+    folder: FolderOption,
     row_format: FormatOption = None,
     columns: MapOption = None,
     keep: KeepOption = None,
@@ -89,7 +89,6 @@ def command(
     canary: CanaryOption = False,
     allow_fallback: AllowFallbackOption = False,
     trust: TrustOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Run every row of files through a package, and write what comes out to a folder.
 
@@ -102,7 +101,7 @@ def command(
     verify_package_eps([ep], Path(package))
     wishes = BatchWishes(
         inputs=tuple(inputs),
-        output=output.absolute(),
+        output=folder.absolute(),
         format=_format(row_format),
         columns=parse_map(columns or ()),
         kept_columns=tuple(keep or ()),
@@ -135,7 +134,7 @@ def command(
     )
     engine = _local if in_process else partial(_on_ray, ray, Workers(count=workers, cpus=threads))
     awaited = _waiting_text(ray, in_process=in_process)
-    return _Batch(Output(is_json=as_json), wishes, use, errors, awaited).run(engine)
+    return _Batch(output, wishes, use, errors, awaited).run(engine)
 
 
 #: Starts the engine of a batch for a package.

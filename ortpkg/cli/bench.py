@@ -19,7 +19,6 @@ from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
     EpOption,
-    JsonOption,
     SampledPackageArgument,
     TrustOption,
     VariantOption,
@@ -123,6 +122,7 @@ RecordOption = Annotated[
 
 
 def command(
+    output: Output,
     package: SampledPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
@@ -141,7 +141,6 @@ def command(
     overwrite: OverwriteFileOption = False,
     record: RecordOption = True,
     trust: TrustOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Measure every variant on everything here that can run it, each in a process of its own.
 
@@ -152,7 +151,6 @@ def command(
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
 
-    output = Output(is_json=as_json)
     wishes = BenchWishes(
         component=component,
         variant=variant,

@@ -19,7 +19,6 @@ from ortpkg.cli.parameters import (
     DeviceOption,
     DryRunOption,
     EpOption,
-    JsonOption,
     TrustOption,
     VariantOption,
     one_of,
@@ -73,6 +72,7 @@ KeepOption = Annotated[
 
 
 def command(
+    output: Output,
     action: ActionArgument = Action.LIST,
     target: CacheTargetArgument = None,
     component: ComponentOption = None,
@@ -83,10 +83,8 @@ def command(
     keep: KeepOption = None,
     trust: TrustOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Show, explain or clear the contexts that sessions compiled and kept on this machine."""
-    output = Output(is_json=as_json)
     if dry_run and action is not Action.CLEAR:
         raise UsageError(f"cache {action} changes nothing: --dry-run goes with clear")
     if action is Action.WHY:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.quantity_arguments import duration_argument, whole_number
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode
@@ -46,17 +45,16 @@ DryRunOption = Annotated[
 
 
 def command(
+    output: Output,
     keep: KeepOption = _RULES.keep,
     used_within: UsedWithinOption = None,
     all_ages: AllAgesOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Remove what nobody needs: old installations, files that none has, what killed commands left.
 
     What is in use, or being installed, stays.
     """
-    output = Output(is_json=as_json)
     rules = CollectionRules(
         keep=keep,
         grace_s=-1.0 if all_ages else _RULES.grace_s,
@@ -64,7 +62,7 @@ def command(
         partial_age_s=-1.0 if all_ages else _RULES.partial_age_s,
     )
     report = PackageStore().gc(rules, dry_run=dry_run)
-    if as_json:
+    if output.is_json:
         output.json("gc", {"dry_run": dry_run, **_report_json(report)})
     else:
         _print_report(report, output, is_rehearsal=dry_run)

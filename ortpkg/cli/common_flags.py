@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ortpkg.cli.parameters import NoColorOption, QuietOption
+from ortpkg.cli.rendering import Output
 
 
 def _print_help(ctx: typer.Context, wanted: bool) -> None:
@@ -48,6 +49,7 @@ WholeHelpOption = Annotated[
     ),
 ]
 _COMMON = {
+    "as_json": Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")],
     "quiet": QuietOption,
     "no_color": NoColorOption,
     "wants_help": HelpOption,
@@ -56,7 +58,10 @@ _COMMON = {
 
 
 def add_common_flags(command: Callable[..., Any]) -> None:
-    """Give a command the flags of all commands; typer reads options from the signature."""
+    """Give a command the flags of all commands; typer reads options from the signature.
+
+    The application makes the command's :class:`Output` of them, which is no parameter for typer.
+    """
     signature = inspect.signature(command, eval_str=True)
     flags = [
         inspect.Parameter(
@@ -64,7 +69,8 @@ def add_common_flags(command: Callable[..., Any]) -> None:
         )
         for name, annotation in _COMMON.items()
     ]
-    parameters = [*signature.parameters.values(), *flags]
+    own = (item for item in signature.parameters.values() if item.annotation is not Output)
+    parameters = [*own, *flags]
     _show_without_word(parameter.annotation for parameter in parameters)
     described: Any = command
     described.__signature__ = signature.replace(parameters=parameters)

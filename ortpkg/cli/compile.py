@@ -20,7 +20,6 @@ from ortpkg.cli.parameters import (
     CompileMemoryLimitOption,
     CompileTimeoutOption,
     DryRunOption,
-    JsonOption,
     PackageArgument,
     ProviderOptionsOption,
     Reader,
@@ -117,6 +116,7 @@ OverwriteOption = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     ep: EpOption = None,
     component: ComponentOption = None,
@@ -135,7 +135,6 @@ def command(
     timeout: CompileTimeoutOption = 3600.0,
     memory_limit: CompileMemoryLimitOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Compile plain variants for an execution provider of this machine, and add the results.
 
@@ -147,7 +146,6 @@ def command(
     from ortpkg.authoring.compile_wishes import CompileWishes
     from ortpkg.authoring.compiling import compile_package  # numpy and onnx
 
-    output = Output(is_json=as_json)
     wishes = CompileWishes(
         ep=ep or "",
         device=device,

@@ -24,7 +24,6 @@ from ortpkg.cli.parameters import (
     CompileMemoryLimitOption,
     CompileTimeoutOption,
     DryRunOption,
-    JsonOption,
     OverwriteOption,
     Reader,
     parse_options,
@@ -82,6 +81,7 @@ TrustOption = Annotated[
 
 
 def command(
+    output: Output,
     models: ModelsArgument,
     ep: EpOption,
     provider_options: ProviderOptionsOption = "",
@@ -95,7 +95,6 @@ def command(
     trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Compile ONNX files as one session group: N context models and one binary.
 
@@ -108,7 +107,6 @@ def command(
     from ortpkg.authoring.compiling import compile_model_files  # numpy and onnx
     from ortpkg.session.compile_models import CompileRequest
 
-    output = Output(is_json=as_json)
     sources = [Path(name.strip()) for name in models.split(",") if name.strip()]
     folder = _folder(sources, output_folder)
     request = CompileRequest(

@@ -14,7 +14,6 @@ from ortpkg.cli.parameters import (
     FORMATS_HELP,
     DryRunOption,
     InPlaceOption,
-    JsonOption,
     NewPackageOption,
     OverwriteOption,
     WholePackageArgument,
@@ -39,6 +38,7 @@ LossyOption = Annotated[
 
 
 def command(
+    output: Output,
     package: WholePackageArgument,
     to: ToOption,
     output_path: NewPackageOption = None,
@@ -46,13 +46,11 @@ def command(
     force: LossyOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Write a package in another generation of the format.
 
     Every file is re-hashed first, and nothing is lost.
     """
-    output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)
     with copy_progress() as progress:
         info = convert(
@@ -65,7 +63,7 @@ def command(
             overwrite=overwrite,
             operations=operations_for(dry_run),
         )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(info))
     else:
         output.note(f"{target or package} is a {info.format} package")

@@ -22,7 +22,6 @@ from ortpkg.cli.parameters import (
     DryRunOption,
     ForceOption,
     FormatOption,
-    JsonOption,
     ModelVersionOption,
     NameOption,
     OverwriteOption,
@@ -68,6 +67,7 @@ NewComponentOption = Annotated[
 
 
 def command(
+    output: Output,
     package: NewPackageArgument,
     cpu: CpuOption = None,
     gpu: GpuOption = None,
@@ -81,14 +81,12 @@ def command(
     force: ForceOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Make a whole package from model files, one variant each, named after the files.
 
     Where PKG ends in .ortpkg, a packed package is made. ortpkg create MODEL.onnx makes
     MODEL.ortpackage, right here.
     """
-    output = Output(is_json=as_json)
     models = [
         *(NewVariant.for_cpu(path) for path in cpu or ()),
         *(NewVariant.for_gpu(path) for path in gpu or ()),
@@ -120,8 +118,8 @@ def command(
             progress=progress,
             notify=output.warning,
         )
-        content = package_json(info) if as_json else {}
-    if as_json:
+        content = package_json(info) if output.is_json else {}
+    if output.is_json:
         output.json(
             "package", {**content, "root": str(package) if root != package else content["root"]}
         )

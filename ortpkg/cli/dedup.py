@@ -8,7 +8,7 @@ import typer
 
 from ortpkg.authoring.sharing.dedup import DedupReport, dedup
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.parameters import DryRunOption, JsonOption, PackageArgument
+from ortpkg.cli.parameters import DryRunOption, PackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import nbytes_argument
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -43,18 +43,17 @@ ExternalizeOption = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     layout: LayoutOption = "common-directory",
     externalize: ExternalizeOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Store weights that several variants of a component have once, whatever their names.
 
     Variants that share come to lie in one folder, beside the data, and each still loads by its path
     alone.
     """
-    output = Output(is_json=as_json)
     with copy_progress() as progress:
         report = dedup(
             package,
@@ -64,7 +63,7 @@ def command(
             progress=progress,
             notify=output.note,
         )
-    if as_json:
+    if output.is_json:
         output.json("dedup", _report_json(report))
     else:
         _print_report(report, output, looks_inside=externalize is not None)

@@ -9,7 +9,6 @@ import typer
 
 from ortpkg.api.devices import THIS_MACHINE, profile_of_this_machine, write_profile
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -50,6 +49,7 @@ RayOption = Annotated[
 
 
 def command(
+    output: Output,
     ep: EpOption = None,
     profile: ProfileOption = None,
     export: ExportOption = None,
@@ -57,10 +57,8 @@ def command(
     list_profiles: ListProfilesOption = False,
     facts: FactsOption = False,
     ray: RayOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Show the machine's devices, and the execution providers that can use them."""
-    output = Output(is_json=as_json)
     if list_profiles:
         return _print_profiles(output)
     if profile is not None and ep:
@@ -78,7 +76,7 @@ def command(
         return _export(shown, export, output)
     if ray:
         return _print_ray_options(shown, output)
-    if as_json:
+    if output.is_json:
         output.json("devices", _to_json(shown))
         return ExitCode.DONE
     _print_machine(shown, output, show_facts=facts)

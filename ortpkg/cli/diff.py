@@ -14,7 +14,6 @@ from ortpkg.authoring.diff import PackageDiff, VariantDiff, diff
 from ortpkg.authoring.model_diff import Change, ModelDiff, Weight, WeightChange
 from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode
@@ -40,21 +39,20 @@ NewArgument = Annotated[
 
 
 def command(
+    output: Output,
     old: OldArgument,
     new: NewArgument,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Show what two packages differ in: components, variants, needs, operators, weights, bytes.
 
     The format, where files lie and how weights are packed make no difference. The exit code is 0
     where nothing differs, 1 where something does.
     """
-    output = Output(is_json=as_json)
     with load_limited(limits, output), copy_progress() as progress:
         package_diff = diff(old, new, progress=progress)
-    if as_json:
+    if output.is_json:
         output.json("diff", _diff_json(package_diff))
     else:
         _print_diff(package_diff, output)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption, StrictOption
+from ortpkg.cli.parameters import StrictOption
 from ortpkg.cli.rendering import Output, plain
 from ortpkg.doctor.diagnosis import (
     DoctorReport,
@@ -33,19 +33,18 @@ MarkdownOption = Annotated[
 
 
 def command(
+    output: Output,
     as_markdown: MarkdownOption = False,
     strict: StrictOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Find what keeps models from running well: drivers, libraries, permissions, environments.
 
     Exit code 1 where something that is installed or plugged in cannot be used.
     """
-    if as_markdown and as_json:
+    if as_markdown and output.is_json:
         raise UsageError("choose one of --markdown and --json")
-    output = Output(is_json=as_json)
     report = doctor()
-    if as_json:
+    if output.is_json:
         output.json("doctor", report_to_json(report))
     elif as_markdown:
         output.line(report_to_markdown(report).rstrip("\n"))

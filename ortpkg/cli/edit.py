@@ -16,7 +16,6 @@ from ortpkg.cli.parameters import (
     DescriptionOption,
     DryRunOption,
     ForceOption,
-    JsonOption,
     ModelVersionOption,
     PackageArgument,
     ProviderOptionsOption,
@@ -82,6 +81,7 @@ ModelOption = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     name: NameOption = None,
     version: ModelVersionOption = None,
@@ -97,14 +97,12 @@ def command(
     model: ModelOption = None,
     force: ForceOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Change what a package says of itself, its variants' order, a variant's options or model.
 
     An empty text ("") takes a version, description or licence out; a variant without a version has
     the package's.
     """
-    output = Output(is_json=as_json)
     edits = PackageEdits(
         name=name,
         version=version,
@@ -130,7 +128,7 @@ def command(
             notify=output.warning,
             operations=operations_for(dry_run),
         )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(info))
     else:
         output.note(f"changed {package}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, one_of
+from ortpkg.cli.parameters import DryRunOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
 from ortpkg.devices.hardware import hardware_label
@@ -60,18 +60,17 @@ NameOption = Annotated[
 
 
 def command(
+    output: Output,
     action: ActionArgument = Action.LIST,
     path: PathArgument = None,
     name: NameOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """List plug-in EPs, what they offer here and what is missing; add a library by its path.
 
     Wheels need not be added: what is installed is found. A library that you add is native code
     that runs in your processes: add what you trust.
     """
-    output = Output(is_json=as_json)
     if action is Action.LIST:
         if path is not None or name or dry_run:
             raise UsageError("ep list takes no PATH, --name or --dry-run")

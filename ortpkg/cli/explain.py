@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.authoring.rule_registry import RULES, find_rule
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
 from ortpkg.documents.document_rules import ALL_FORMATS, Rule
@@ -21,15 +20,16 @@ RuleArgument = Annotated[
 
 
 def command(
+    output: Output,
     rule: RuleArgument = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Say what a rule of `ortpkg validate` means, why it matters, what breaks it and what to do."""
-    output = Output(is_json=as_json)
     if rule is not None:
         described_rule = find_rule(rule)
-        output.json("rule", _as_json(described_rule)) if as_json else _print(described_rule, output)
-    elif as_json:
+        output.json("rule", _as_json(described_rule)) if output.is_json else _print(
+            described_rule, output
+        )
+    elif output.is_json:
         output.json("rules", {"rules": [_as_json(listed_rule) for listed_rule in RULES.values()]})
     else:
         columns = (Column("rule"), Column("severity"), Column("title", wraps=24))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import (
     InstalledArgument,
@@ -16,15 +15,14 @@ from ortpkg.errors import ExitCode
 from ortpkg.store.installed_packages import InstalledPackages
 
 
-def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
+def command(output: Output, name: InstalledArgument) -> int:
     """Show all installations of a package that are kept: rollback goes back to one."""
-    output = Output(is_json=as_json)
     store = InstalledPackages()
     name = installed_reference(name).name
     history = store.history(name)
     current = store.find(name)
     last_runs = {item.generation: item.time for item in store.uses(name)}
-    if as_json:
+    if output.is_json:
         rows = [
             {
                 **generation_json(item),

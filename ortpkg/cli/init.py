@@ -13,7 +13,6 @@ from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     FormatOption,
-    JsonOption,
     ModelVersionOption,
     NameOption,
     OverwriteOption,
@@ -30,16 +29,15 @@ PackageArgument = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     name: NameOption = None,
     version: ModelVersionOption = None,
     form: FormatOption = "universal",
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Make an empty package; add-variant fills it."""
-    output = Output(is_json=as_json)
     info = init_package(
         package,
         name=name,
@@ -49,7 +47,7 @@ def command(
         notify=output.note,
         operations=operations_for(dry_run),
     )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(info))
     else:
         output.note(f"made {package}, which is empty: ortpkg add-variant {package} MODEL fills it")

@@ -13,12 +13,7 @@ from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.package_json import license_of, package_json
 from ortpkg.cli.package_tree import package_tree
-from ortpkg.cli.parameters import (
-    CompatOption,
-    ExternalPathsOption,
-    JsonOption,
-    OptionalPackageArgument,
-)
+from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, OptionalPackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
@@ -44,17 +39,16 @@ TreeOption = Annotated[
 
 
 def command(
+    output: Output,
     package: OptionalPackageArgument = None,
     as_tree: TreeOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
-    output = Output(is_json=as_json)
-    if as_tree and as_json:
+    if as_tree and output.is_json:
         raise UsageError("give --tree or --json, not both: JSON is for programs")
     root = chosen_package(package, output)
     with (
@@ -64,7 +58,7 @@ def command(
             root, compat=compat, allow_external_paths=allow_external_paths, progress=progress
         ) as info,
     ):
-        if as_json:
+        if output.is_json:
             output.json(
                 "package", {**package_json(info), "root": str(info.root if root.is_dir() else root)}
             )

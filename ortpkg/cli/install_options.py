@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -72,45 +70,28 @@ InstallDeviceOption = Annotated[
 ]
 
 
-def wishes_of(
-    profile: ProfilesOption = None,
-    variant: VariantsOption = None,
-    component: ComponentsOption = None,
-    ep: InstallEpOption = None,
-    device: InstallDeviceOption = None,
-    all_variants: AllVariantsOption = False,
-    samples: SamplesOption = False,
-    trust: InstallTrustOption = False,
-) -> InstallWishes:
-    """Return the wishes that the options of a command express."""
-    return InstallWishes(
-        profiles=tuple(profile or ()),
-        variants=tuple(variant or ()),
-        components=tuple(component or ()),
-        ep=ep,
-        device=device,
-        all_variants=all_variants,
-        samples=samples,
-        trust=trust,
-    )
+@dataclass(frozen=True)
+class InstallOptions:
+    """Options that say which variants of a package are wanted."""
 
+    profile: ProfilesOption = None
+    variant: VariantsOption = None
+    component: ComponentsOption = None
+    ep: InstallEpOption = None
+    device: InstallDeviceOption = None
+    all_variants: AllVariantsOption = False
+    samples: SamplesOption = False
+    trust: InstallTrustOption = False
 
-def takes_wishes(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of :func:`wishes_of` in place of its parameter ``wishes``."""
-    options = inspect.signature(wishes_of, eval_str=True).parameters
-
-    @functools.wraps(command)
-    def with_options(*arguments: Any, **values: Any) -> int:
-        given_options = {name: values.pop(name) for name in options if name in values}
-        return command(*arguments, wishes=wishes_of(**given_options), **values)
-
-    signature = inspect.signature(command, eval_str=True)
-    parameters: list[inspect.Parameter] = []
-    for parameter in signature.parameters.values():
-        if parameter.name == "wishes":
-            parameters += [option.replace(kind=parameter.kind) for option in options.values()]
-        else:
-            parameters.append(parameter)
-    described: Any = with_options
-    described.__signature__ = signature.replace(parameters=parameters)
-    return with_options
+    def wishes(self) -> InstallWishes:
+        """Return the wishes that the options express."""
+        return InstallWishes(
+            profiles=tuple(self.profile or ()),
+            variants=tuple(self.variant or ()),
+            components=tuple(self.component or ()),
+            ep=self.ep,
+            device=self.device,
+            all_variants=self.all_variants,
+            samples=self.samples,
+            trust=self.trust,
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import generation_json, version_text
 from ortpkg.cli.table_layout import Column
@@ -10,12 +9,11 @@ from ortpkg.errors import ExitCode
 from ortpkg.store.installed_packages import InstalledPackages
 
 
-def command(as_json: JsonOption = False) -> int:
+def command(output: Output) -> int:
     """List the packages that are installed: version in use, variants, how much of each is here."""
-    output = Output(is_json=as_json)
     store = InstalledPackages()
     packages = store.packages(on_damage=output.warning)
-    if as_json:
+    if output.is_json:
         rows = [generation_json(package) for package in packages]
         output.json("list", {"store": str(store.root), "packages": rows})
         return ExitCode.DONE

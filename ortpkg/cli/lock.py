@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
+from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.locking import LockReport, lock_project, project_here
 from ortpkg.errors import ExitCode
@@ -24,17 +24,16 @@ UpgradePackageOption = Annotated[
 
 
 def command(
+    output: Output,
     upgrade: UpgradeOption = False,
     upgrade_package: UpgradePackageOption = None,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Pin the packages that ortpkg.toml asks for to their digests, in ortpkg.lock.
 
     What is locked stays as it is until its line in ortpkg.toml changes, or an upgrade is asked for.
     """
-    output = Output(is_json=as_json)
     project = project_here()
     report = lock_project(
         project,
@@ -42,7 +41,7 @@ def command(
         trust_policy=trust_policy,
         is_rehearsal=dry_run,
     )
-    if as_json:
+    if output.is_json:
         output.json("lock", {"dry_run": dry_run, **_report_json(report)})
     else:
         _print(report, output, is_rehearsal=dry_run)

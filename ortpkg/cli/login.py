@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption, RegistryArgument
+from ortpkg.cli.parameters import RegistryArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.registry.credentials import (
@@ -43,18 +43,17 @@ PlainHttpOption = Annotated[
 
 
 def command(
+    output: Output,
     registry: RegistryArgument,
     username: UsernameOption = None,
     password_stdin: PasswordStdinOption = False,
     plain_http: PlainHttpOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Try a user name and password at a registry, and keep them where Docker does.
 
     That is the helper program that Docker's config file names, or else that file, readable by you
     alone. Docker and others that read it are logged in, too.
     """
-    output = Output(is_json=as_json)
     host = parse_registry_host(registry)
     credentials = _read_credentials(username, is_piped=password_stdin)
     client = RegistryClient(host, is_plain_http=True if plain_http else None)
@@ -68,7 +67,7 @@ def command(
         )
     if os.environ.get(CONFIG_TEXT_VARIABLE):
         output.warning(f"what {CONFIG_TEXT_VARIABLE} says comes before what is kept")
-    if as_json:
+    if output.is_json:
         output.json(
             "login", {"registry": str(host), "username": credentials.username, "kept_in": storage}
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.parameters import JsonOption, RegistryArgument
+from ortpkg.cli.parameters import RegistryArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 from ortpkg.registry.credentials import forget_credentials
@@ -10,14 +10,13 @@ from ortpkg.registry.http_addresses import parse_registry_host
 
 
 def command(
+    output: Output,
     registry: RegistryArgument,
-    as_json: JsonOption = False,
 ) -> int:
     """Forget the password of a registry, in Docker's config file and its helper program."""
-    output = Output(is_json=as_json)
     host = parse_registry_host(registry)
     is_forgotten = forget_credentials(host.credentials_key)
-    if as_json:
+    if output.is_json:
         output.json("logout", {"registry": str(host), "forgotten": is_forgotten})
     else:
         output.line(f"logged out of {host}" if is_forgotten else f"nothing was kept for {host}")

@@ -11,12 +11,7 @@ from ortpkg.authoring.merge import merge
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.package_json import package_json
-from ortpkg.cli.parameters import (
-    DryRunOption,
-    JsonOption,
-    NewPackageOption,
-    OverwriteOption,
-)
+from ortpkg.cli.parameters import DryRunOption, NewPackageOption, OverwriteOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
@@ -45,18 +40,17 @@ IntoOption = Annotated[
 
 
 def command(
+    output: Output,
     packages: PackagesArgument,
     output_path: NewPackageOption = None,
     into: IntoOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Bring the variants of two packages of one model together.
 
     Contradictions are all named, and refused. What comes out has to be signed again.
     """
-    output = Output(is_json=as_json)
     first, second = _chosen(packages, output_path, into)
     with copy_progress() as progress:
         info = merge(
@@ -68,7 +62,7 @@ def command(
             overwrite=overwrite,
             operations=operations_for(dry_run),
         )
-    if as_json:
+    if output.is_json:
         unsigned_sources = [] if output_path is None else [first, second]
         signed = [
             str(source / name) for source in unsigned_sources for name in signature_names(source)

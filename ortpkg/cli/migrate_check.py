@@ -11,7 +11,7 @@ from ortpkg.authoring.opening import package_folder
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.load_limits import LoadLimits, load_limited
-from ortpkg.cli.parameters import JsonOption, OptionalPackageArgument, StrictOption
+from ortpkg.cli.parameters import OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
@@ -29,23 +29,22 @@ EpsOption = Annotated[
 
 
 def command(
+    output: Output,
     package: OptionalPackageArgument = None,
     eps: EpsOption = None,
     strict: StrictOption = False,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Say which onnxruntime releases open a package, what each selects, and what it passes over.
 
     With --strict the exit code is 1 where a release refuses the package, or selects a variant for
     nothing.
     """
-    output = Output(is_json=as_json)
     named = chosen_package(package, output)
     with load_limited(limits, output), package_folder(named) as root:
         reports = migrate_check(root, eps=eps or ())
-    if as_json:
+    if output.is_json:
         output.json("migrate-check", {"releases": [_json(report) for report in reports]})
     else:
         for report in reports:

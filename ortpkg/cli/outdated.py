@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import version_text
 from ortpkg.cli.table_layout import Column
@@ -14,12 +13,11 @@ from ortpkg.errors import ExitCode, RegistryError
 from ortpkg.store.package_store import PackageStore
 
 
-def command(names: NamesArgument = None, as_json: JsonOption = False) -> int:
+def command(output: Output, names: NamesArgument = None) -> int:
     """List installed packages whose tag names something new, or that have newer versions.
 
     Nothing is fetched. The exit code is 1 where there is something.
     """
-    output = Output(is_json=as_json)
     news, failed = [], []
     store = PackageStore()
     for installed in named_packages(store, names):
@@ -31,7 +29,7 @@ def command(names: NamesArgument = None, as_json: JsonOption = False) -> int:
             continue
         if outdated is not None and not outdated.is_current:
             news.append(outdated)
-    if as_json:
+    if output.is_json:
         output.json("outdated", {"packages": [_outdated_json(item) for item in news]})
     elif news:
         columns = [Column("name"), Column("installed"), Column("there is", wraps=20)]

@@ -10,12 +10,7 @@ import typer
 from ortpkg.api.packing import pack
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.pack_report import print_packed
-from ortpkg.cli.parameters import (
-    DryRunOption,
-    JsonOption,
-    OverwriteOption,
-    WholePackageArgument,
-)
+from ortpkg.cli.parameters import DryRunOption, OverwriteOption, WholePackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
@@ -32,14 +27,13 @@ PackedOutputOption = Annotated[
 
 
 def command(
+    output: Output,
     package: WholePackageArgument,
     output_path: PackedOutputOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Write a package to one file; the same package always gives the same bytes."""
-    output = Output(is_json=as_json)
     target = output_path or Path(f"{package.resolve().name.removesuffix('.ortpackage')}.ortpkg")
     with copy_progress() as progress:
         report = pack(

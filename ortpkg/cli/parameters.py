@@ -90,7 +90,6 @@ SampledPackageArgument = Annotated[
     Path | None,
     typer.Argument(metavar="PKG", help=_OPTIONAL_HELP, parser=package_parser(Use.RUN_SAMPLES)),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON with a schema_version.")]
 ComponentOption = Annotated[
     str | None,
     typer.Option(

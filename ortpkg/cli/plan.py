@@ -15,7 +15,7 @@ from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
-from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
+from ortpkg.cli.parameters import ComponentOption, EpOption, VariantOption
 from ortpkg.cli.plan_costs import print_memories, print_policies
 from ortpkg.cli.plan_json import plan_json
 from ortpkg.cli.plan_options import (
@@ -68,6 +68,7 @@ _MOST_NODES_NAMED = 6
 
 
 def command(
+    output: Output,
     model: ModelArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
@@ -88,14 +89,12 @@ def command(
     overwrite: OverwriteFileOption = False,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Show how a model would run: which nodes on what, in which order, with how much memory.
 
     A letter says who runs a step, a column under it how many bytes it has in use.
     They are as wide as the terminal, and plain ASCII where they are piped.
     """
-    output = Output(is_json=as_json)
     verify_eps([ep])
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
@@ -121,7 +120,7 @@ def command(
     _verify_are_symbolic(given_sizes, options.free_dimension_overrides)
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
-    if as_json:
+    if output.is_json:
         graphs = plan.graph.with_subgraphs()
         ir_content = {} if wishes is None or texts is None else {"ir": texts_json(texts, wishes)}
         output.json("plan", {"sizes": given_sizes, **plan_json(plan, graphs), **ir_content})

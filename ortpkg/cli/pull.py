@@ -7,14 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.install_options import takes_wishes
+from ortpkg.cli.install_options import InstallOptions
 from ortpkg.cli.installing import plan_json, print_plan
-from ortpkg.cli.parameters import (
-    DryRunOption,
-    JsonOption,
-    OverwriteOption,
-    TrustPolicyOption,
-)
+from ortpkg.cli.parameters import DryRunOption, OverwriteOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.pulling import pull
@@ -36,23 +31,22 @@ OutputPathOption = Annotated[
 ]
 
 
-@takes_wishes
 def command(
+    output: Output,
     reference: ReferenceArgument,
     output_path: OutputPathOption,
     *,
-    wishes: InstallWishes,
+    options: InstallOptions,
     trust_policy: TrustPolicyOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Copy a package to a folder of your own: its documents, and the variants that are chosen.
 
     What the store has is not fetched again. Of an installed package comes what is installed, if you
     ask for nothing else.
     """
-    output = Output(is_json=as_json)
+    wishes = options.wishes()
     with copy_progress() as progress:
         report = pull(
             reference,
@@ -64,7 +58,7 @@ def command(
             on_plan=lambda plan: print_plan(plan, output),
             progress=progress,
         )
-    if as_json:
+    if output.is_json:
         content = {"root": str(report.root), "fetched_nbytes": report.moved_nbytes}
         output.json("pull", {"dry_run": dry_run, **content, **plan_json(report.plan)})
     elif not dry_run:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, WholePackageArgument
+from ortpkg.cli.parameters import DryRunOption, WholePackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.publishing import PublishReport, publish
@@ -46,19 +46,18 @@ MountFromOption = Annotated[
 
 
 def command(
+    output: Output,
     package: WholePackageArgument,
     reference: TargetArgument,
     tags: TagsOption = None,
     mount_from: MountFromOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Publish a package: its documents as one layer, every other file once, by its digest.
 
     Files that the registry has already are not sent again. The same package gives the same digest,
     whoever publishes it.
     """
-    output = Output(is_json=as_json)
     where = _writable(parse_reference(reference), reference)
     with copy_progress() as progress:
         report = publish(
@@ -70,7 +69,7 @@ def command(
             progress=progress,
             notify=output.note,
         )
-    if as_json:
+    if output.is_json:
         output.json("push", {"dry_run": dry_run, **_report_json(report)})
     else:
         _print_report(report, where, output, is_rehearsal=dry_run)

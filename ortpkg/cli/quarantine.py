@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption, one_of
+from ortpkg.cli.parameters import DryRunOption, VariantOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
@@ -37,18 +37,17 @@ PackageArgument = Annotated[
 
 
 def command(
+    output: Output,
     action: ActionArgument = Action.LIST,
     package: PackageArgument = None,
     variant: VariantOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Show or lift the quarantine of variants that failed on this machine.
 
     An entry holds for one variant, on one execution provider in one version, with one version of
     the driver.
     """
-    output = Output(is_json=as_json)
     if dry_run and action is not Action.CLEAR:
         raise UsageError(f"quarantine {action} changes nothing: --dry-run goes with clear")
     info = None if package is None else ModelPackage(package).info

@@ -10,12 +10,7 @@ from ortpkg.authoring.create import remove_variant
 from ortpkg.cli.completion import complete_variant
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_json import package_json
-from ortpkg.cli.parameters import (
-    ComponentOption,
-    DryRunOption,
-    JsonOption,
-    PackageArgument,
-)
+from ortpkg.cli.parameters import ComponentOption, DryRunOption, PackageArgument
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode
 
@@ -26,14 +21,13 @@ VariantArgument = Annotated[
 
 
 def command(
+    output: Output,
     package: PackageArgument,
     variant: VariantArgument,
     component: ComponentOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Take a variant out of a package; files that another variant uses stay."""
-    output = Output(is_json=as_json)
     info = remove_variant(
         package,
         variant,
@@ -41,7 +35,7 @@ def command(
         notify=output.note,
         operations=operations_for(dry_run),
     )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(info))
     else:
         output.note(f"removed {variant} from {package}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.parameters import JsonOption, TrustPolicyOption
+from ortpkg.cli.parameters import TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.upgrade import NamesArgument, named_packages
@@ -13,15 +13,14 @@ from ortpkg.store.package_store import PackageStore
 
 
 def command(
+    output: Output,
     names: NamesArgument = None,
     trust_policy: TrustPolicyOption = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Re-hash installed packages, and fetch what is damaged again from where it came.
 
     One that cannot be repaired stays as it is; then the exit code says why.
     """
-    output = Output(is_json=as_json)
     store = PackageStore()
     repairs: list[Repair] = []
     failed: list[tuple[Generation, OrtpkgError]] = []
@@ -33,9 +32,9 @@ def command(
             failed.append((installed, error))
             continue
         repairs.append(done)
-        if not as_json:
+        if not output.is_json:
             _print_repair(done, output)
-    if as_json:
+    if output.is_json:
         content = [
             {
                 "name": item.generation.name,

@@ -21,7 +21,7 @@ from ortpkg.cli.output_files import (
     write_text,
 )
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption, one_of
+from ortpkg.cli.parameters import ProfilesOption, TrustOption, one_of
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -103,6 +103,7 @@ OpenOption = Annotated[bool, typer.Option("--open", help="Show the page in the b
 
 
 def command(
+    output: Output,
     package: ReportedPackageArgument = None,
     output_file: OutputOption = _DEFAULT_OUTPUT,
     profile: ProfilesOption = None,
@@ -117,14 +118,12 @@ def command(
     trust: TrustOption = False,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Write one HTML page that shows all that is known of a package, with pictures.
 
     What it holds, why a variant won, where nodes run, how memory lives, what was measured, what is
     verified, and what is wrong. The page is one file and asks nothing of any network.
     """
-    output = Output(is_json=as_json)
     verify_output(output_file, "-o", OutputKind.PAGE, overwrite=overwrite)
     verify_profiles(profile or ())
     verify_eps(ep or ())

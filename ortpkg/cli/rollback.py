@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.quantity_arguments import whole_number
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import (
@@ -30,17 +29,16 @@ ToOption = Annotated[
 
 
 def command(
+    output: Output,
     name: InstalledArgument,
     to: ToOption = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Use an older installation of a package again; nothing is fetched or copied."""
-    output = Output(is_json=as_json)
     store = PackageStore()
     name = installed_reference(name).name
     before = store.find(name)
     now = store.rollback(name) if to is None else store.activate(name, to)
-    if as_json:
+    if output.is_json:
         output.json("rollback", {**generation_json(now), "before": before.number})
     else:
         output.note(

@@ -23,7 +23,6 @@ from ortpkg.cli.parameters import (
     DeviceOption,
     EpOption,
     ExternalPathsOption,
-    JsonOption,
     PolicyOption,
     ProviderOptionsOption,
     SampledPackageArgument,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    output: Output,
     package: SampledPackageArgument = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
@@ -77,7 +77,7 @@ def command(
     seed: SeedOption = 0,
     dimensions: DimensionsOption = None,
     resize: ResizeOption = False,
-    output: OutputOption = None,
+    output_path: OutputOption = None,
     overwrite: OverwriteFileOption = False,
     device: DeviceOption = None,
     ep: EpOption = None,
@@ -98,7 +98,6 @@ def command(
     trust_policy: TrustPolicyOption = None,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Run the package's samples, or your own inputs.
 
@@ -110,13 +109,12 @@ def command(
     given_inputs = GivenInputs(
         inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
     )
-    console_output = Output(is_json=as_json)
-    if output is not None:
-        verify_output(output, "--output", OutputKind.ARRAYS, overwrite=overwrite)
+    if output_path is not None:
+        verify_output(output_path, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(
-            output, "--output", (Path(text.rpartition("=")[2]) for text in given_inputs.files)
+            output_path, "--output", (Path(text.rpartition("=")[2]) for text in given_inputs.files)
         )
-    root = chosen_package(package, console_output)
+    root = chosen_package(package, output)
     wishes = SelectionWishes(
         variant=variant,
         device=device,
@@ -139,15 +137,15 @@ def command(
     expected = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     with (
         policy_in_use(_readable(trust_policy)),
-        guarded(run_options, console_output),
+        guarded(run_options, output),
         opened(root, compat=compat, allow_external_paths=allow_external_paths) as info,
     ):
         model_package = ModelPackage.of(info, trust=trust)
-        tries = canary and _canary(console_output, run_options, verify=verify)
-        runner = _Runner(model_package, console_output, expected, component, wishes, tries, create)
+        tries = canary and _canary(output, run_options, verify=verify)
+        runner = _Runner(model_package, output, expected, component, wishes, tries, create)
         if given_inputs:
-            return runner.run_inputs(given_inputs, output, run_options)
-        return runner.run_samples(output, run_options, verify=verify)
+            return runner.run_inputs(given_inputs, output_path, run_options)
+        return runner.run_samples(output_path, run_options, verify=verify)
 
 
 def _readable(trust_policy: Path | None) -> Path | None:

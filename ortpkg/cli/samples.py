@@ -18,7 +18,6 @@ from ortpkg.cli.parameters import (
     DeviceOption,
     DryRunOption,
     EpOption,
-    JsonOption,
     OverwriteOption,
     PackageArgument,
     PolicyOption,
@@ -97,6 +96,7 @@ DescriptionOption = Annotated[
 
 
 def command(
+    output: Output,
     action: ActionArgument,
     package: PackageArgument,
     name: SampleSetOption,
@@ -119,7 +119,6 @@ def command(
     trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Give a package samples for run, bench and canary: your files, or what its best variant makes.
 
@@ -132,7 +131,6 @@ def command(
         record_samples,
     )
 
-    output = Output(is_json=as_json)
     given_inputs = GivenInputs(
         inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
     )
@@ -173,7 +171,7 @@ def command(
             wishes=wishes,
             on_note=output.note,
         )
-    if as_json:
+    if output.is_json:
         output.json("package", package_json(sample_set))
     else:
         output.note(f"{package} has the samples {name}: ortpkg run {package} runs them")

@@ -23,7 +23,6 @@ from ortpkg.cli.parameters import (
     EpOption,
     ExternalPathsOption,
     IncludeAbsentOption,
-    JsonOption,
     MaxErrorOption,
     MaxLatencyOption,
     MaxMemoryOption,
@@ -87,6 +86,7 @@ LogOption = Annotated[
 
 
 def command(
+    output: Output,
     packages: PackagesArgument = None,
     component: ComponentOption = None,
     device: DeviceOption = None,
@@ -111,14 +111,12 @@ def command(
     trust: TrustOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Choose the best variant for this machine: of one component, or of each where none is named.
 
     Several packages, or several machine profiles, give a table. Exit code 3 means that somewhere
     nothing fits.
     """
-    output = Output(is_json=as_json)
     wishes = SelectionWishes(
         device=device,
         backend=backend,
@@ -144,7 +142,7 @@ def command(
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
             machine_wishes = replace(wishes, profile=profiles[0] if profiles else None)
             return _compare(opened_packages[0], component, ep, machine_wishes, output)
-        with open_decision_log(log_json, is_json=as_json) as log:
+        with open_decision_log(log_json, is_json=output.is_json) as log:
             choices = choose(
                 opened_packages, locations, component, profiles, replace(wishes, ep=ep, log=log)
             )

@@ -14,7 +14,6 @@ from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
     EpOption,
-    JsonOption,
     PolicyOption,
     TrustOption,
     TrustPolicyOption,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    output: Output,
     packages: ServedArgument,
     name: NameOption = None,
     host: HostOption = "127.0.0.1",
@@ -90,7 +90,6 @@ def command(
     trust: TrustOption = False,
     trust_policy: TrustPolicyOption = None,
     log_requests: LogRequestsOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Answer requests with packages, by the Open Inference Protocol (v2).
 
@@ -125,7 +124,7 @@ def command(
         request_nbytes=max_request,
     )
     server = _Server(
-        Output(is_json=as_json),
+        output,
         wishes,
         limits,
         parse_options("--default-version", default_version, form="NAME=VERSION"),

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.cli.app import TRACEBACK_VARIABLE
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.setting_defaults import COMMANDS_OF, OptionDefaults, checked_policy
 from ortpkg.cli.settings import (
@@ -70,16 +69,15 @@ _OTHER_VARIABLES: tuple[str, ...] = (
 )
 
 
-def command(as_json: JsonOption = False) -> int:
+def command(output: Output) -> int:
     """Show the settings that hold here and their origins; files, folders, variables that count.
 
     Exit code 2 for a value that names nothing, with the file or the variable that says it.
     """
-    output = Output(is_json=as_json)
     settings = read_settings()
     _verify(settings)
     variables = {name: value for name in _OTHER_VARIABLES if (value := os.environ.get(name))}
-    if as_json:
+    if output.is_json:
         rows = [_as_json(name, settings) for name in _SHOWN]
         output.json("settings", {"settings": rows, "places": _paths(), "variables": variables})
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import (
     InstalledArgument,
@@ -15,9 +14,8 @@ from ortpkg.errors import ExitCode
 from ortpkg.store.installed_packages import InstalledPackages
 
 
-def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
+def command(output: Output, name: InstalledArgument) -> int:
     """Show an installed package: where it came from, what was chosen and why, what is here."""
-    output = Output(is_json=as_json)
     reference = installed_reference(name)
     store = InstalledPackages()
     with store.open(reference.name, tag=reference.tag, digest=reference.digest) as package:
@@ -25,7 +23,7 @@ def command(name: InstalledArgument, as_json: JsonOption = False) -> int:
         used = [
             item for item in store.uses(generation.name) if item.generation == generation.number
         ]
-    if as_json:
+    if output.is_json:
         content = {
             **generation_json(generation),
             "root": str(package.root),

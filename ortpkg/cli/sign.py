@@ -12,7 +12,7 @@ import typer
 from ortpkg.authoring.opening import is_packed
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_argument import verify_not_in_store
-from ortpkg.cli.parameters import DryRunOption, JsonOption
+from ortpkg.cli.parameters import DryRunOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.package_signing import sign_artifact, sign_package
 from ortpkg.errors import ExitCode, PackageReferenceError, UsageError, quoted
@@ -74,6 +74,7 @@ NewKeyOption = Annotated[
 
 
 def command(
+    output: Output,
     package: SignedPackageArgument = None,
     key: KeyOption = None,
     certificate: CertificateOption = None,
@@ -81,14 +82,12 @@ def command(
     password_file: PasswordFileOption = None,
     new_key: NewKeyOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Sign what a package's digests.json records, in the OpenSSF model signing format.
 
     The signature lies in the package (model.sig), or beside it in the registry. A published package
     is signed without downloading it. Who verifies it: ortpkg verify --signature.
     """
-    output = Output(is_json=as_json)
     if new_key is not None:
         if package is not None or key is not None:
             raise UsageError("--new-key makes a key and signs nothing: give it alone")
@@ -99,7 +98,7 @@ def command(
     signer = _read_key(key, password_file)
     certificates = _certificates(certificate, certificate_chain)
     signed = _sign(package, signer, certificates, output, is_rehearsal=dry_run)
-    if as_json:
+    if output.is_json:
         output.json("sign", {"dry_run": dry_run, "signed": signed, "key": signer.public.digest})
     else:
         output.note(f"{'would sign' if dry_run else 'signed'} with key {signer.public.digest}")

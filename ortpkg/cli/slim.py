@@ -13,7 +13,6 @@ from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
     DryRunOption,
     InPlaceOption,
-    JsonOption,
     NewPackageOption,
     OverwriteOption,
     WholePackageArgument,
@@ -57,6 +56,7 @@ VariantsOption = Annotated[
 
 
 def command(
+    output: Output,
     package: WholePackageArgument,
     output_path: NewPackageOption = None,
     in_place: InPlaceOption = False,
@@ -65,13 +65,11 @@ def command(
     variants: VariantsOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Keep the variants that suit both --device and --ep, and those of --variant.
 
     Drop what nothing refers to.
     """
-    output = Output(is_json=as_json)
     target = chosen_output(output_path, in_place=in_place)
     with copy_progress() as progress:
         report = slim(
@@ -85,7 +83,7 @@ def command(
             overwrite=overwrite,
             operations=operations_for(dry_run),
         )
-    if as_json:
+    if output.is_json:
         output.json("slim", _report_json(report))
     else:
         _print(report, output)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
+from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport
@@ -23,14 +23,13 @@ ProfileOption = Annotated[
 
 
 def command(
+    output: Output,
     frozen: FrozenOption = False,
     profile: ProfileOption = None,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Install just what ortpkg.lock says, by digest; make it first where it is out of date."""
-    output = Output(is_json=as_json)
     with copy_progress() as progress:
         reports = sync_project(
             project_here(),
@@ -40,7 +39,7 @@ def command(
             is_rehearsal=dry_run,
             progress=progress,
         )
-    if as_json:
+    if output.is_json:
         rows = [_report_json(report) for report in reports]
         output.json("sync", {"dry_run": dry_run, "packages": rows})
         return ExitCode.DONE

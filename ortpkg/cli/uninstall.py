@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import JsonOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import installed_reference
 from ortpkg.errors import ExitCode, UsageError, quoted
@@ -18,11 +17,10 @@ NamesArgument = Annotated[
 
 
 def command(
+    output: Output,
     names: NamesArgument,
-    as_json: JsonOption = False,
 ) -> int:
     """Take packages out of the store with their history; gc removes what nobody else needs."""
-    output = Output(is_json=as_json)
     store = PackageStore()
     names = list(dict.fromkeys(names))
     references = [installed_reference(name) for name in names]
@@ -36,6 +34,6 @@ def command(
     for reference in references:
         store.uninstall(reference.name)
         output.note(f"uninstalled {reference.name}; ortpkg gc frees its space")
-    if as_json:
+    if output.is_json:
         output.json("uninstall", {"names": [reference.name for reference in references]})
     return ExitCode.DONE

@@ -11,11 +11,7 @@ from ortpkg.api.packing import unpack
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.pack_report import print_packed
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.parameters import (
-    DryRunOption,
-    JsonOption,
-    OverwriteOption,
-)
+from ortpkg.cli.parameters import DryRunOption, OverwriteOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
@@ -41,15 +37,14 @@ ListOnlyOption = Annotated[bool, typer.Option("--list", help="Only list what wou
 
 
 def command(
+    output: Output,
     file: PackedFileArgument,
     output_path: FolderOutputOption = None,
     list_only: ListOnlyOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Unpack a package; its directory appears once each file is there as digests.json has it."""
-    output = Output(is_json=as_json)
     if list_only:
         return _list(file, output)
     target = output_path or Path(f"{file.name.removesuffix('.ortpkg')}.ortpackage")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli.installing import plan_json, print_plan
-from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
+from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import installed_reference, model_version_text, version_text
@@ -24,17 +24,16 @@ NamesArgument = Annotated[
 
 
 def command(
+    output: Output,
     names: NamesArgument = None,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Install what the references of installed packages name now, chosen as before.
 
     That is another version where a tag has moved, and another variant where the machine has
     changed. One that cannot be upgraded stays as it is; then the exit code says why.
     """
-    output = Output(is_json=as_json)
     store = PackageStore()
     upgrades: list[Upgrade] = []
     failed: list[tuple[Generation, OrtpkgError]] = []
@@ -53,9 +52,9 @@ def command(
             failed.append((installed, error))
             continue
         upgrades.append(outcome)
-        if not as_json:
+        if not output.is_json:
             _print_upgrade(outcome, output)
-    if as_json:
+    if output.is_json:
         done = [_upgrade_json(item) for item in upgrades]
         errors = [{"name": item.name, "error": str(why)} for item, why in failed]
         output.json("upgrade", {"dry_run": dry_run, "packages": done, "failed": errors})

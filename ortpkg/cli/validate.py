@@ -15,7 +15,6 @@ from ortpkg.cli.load_limits import LoadLimits, load_limited
 from ortpkg.cli.parameters import (
     CompatOption,
     ExternalPathsOption,
-    JsonOption,
     OptionalPackageArgument,
     StrictOption,
     one_of,
@@ -65,6 +64,7 @@ FormatOption = Annotated[
 
 
 def command(
+    output: Output,
     package: OptionalPackageArgument = None,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
@@ -75,15 +75,14 @@ def command(
     allow_external_paths: ExternalPathsOption = False,
     *,
     limits: LoadLimits,
-    as_json: JsonOption = False,
 ) -> int:
     """Check a package's documents, models, files, selection and samples.
 
     Print every finding at once.
     """
-    if as_json and output_format is FindingFormat.SARIF:
+    if output.is_json and output_format is FindingFormat.SARIF:
         raise UsageError("--json means --format json: leave it out for SARIF")
-    output_format = FindingFormat.JSON if as_json else output_format
+    output_format = FindingFormat.JSON if output.is_json else output_format
     output = Output(is_json=output_format is not FindingFormat.TEXT)
     package = chosen_package(package, output)
     with load_limited(limits, output), copy_progress() as progress:

@@ -13,7 +13,7 @@ from ortpkg.api.verify import record_digests, verify
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_argument import NamedPackage, Use, resolved_packages
-from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
+from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.signature_verification import (
@@ -77,6 +77,7 @@ SignatureOption = Annotated[
 
 
 def command(
+    output: Output,
     package: VerifiedPackageArgument = None,
     repair_from: RepairFromOption = None,
     record: RecordOption = False,
@@ -86,7 +87,6 @@ def command(
     trust_roots: TrustRootsOption = None,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Re-hash every file of a package; name each that changed, is missing, extra or unreadable.
 
@@ -96,7 +96,6 @@ def command(
     The exit code is 0, or the sum of: 16 files changed, 32 files missing or extra, 64 files
     unreadable, 128 unverified (no digests.json, or not all of it can be read).
     """
-    output = Output(is_json=as_json)
     wanted = WantedSigner(key=key, identity=identity, trust_roots=trust_roots, policy=trust_policy)
     demands_signature = signature or wanted.is_stated
     _refuse_contradictions(
@@ -111,7 +110,7 @@ def command(
     acceptances = check_here(root, wanted) if demands_signature else None
     report = _report(root, repair_from, output, record=record, operations=operations_for(dry_run))
     exit_code = ExitCode.DONE if record else report.exit_code
-    if as_json:
+    if output.is_json:
         content = {"recorded": record, "exit_code": int(exit_code), **_report_json(report)}
         if acceptances is not None:
             content["signatures"] = acceptances_json(acceptances)
