@@ -45,10 +45,10 @@ from ortpkg.authoring.removal import (
     files_of_variant,
     samples_without,
 )
-from ortpkg.authoring.sharing.asset_sharing import check_can_have_assets
-from ortpkg.authoring.sharing.dedup import carry_out_assets
+from ortpkg.authoring.sharing.asset_plan import check_can_have_assets
+from ortpkg.authoring.sharing.dedup import deduplicate
 from ortpkg.authoring.sharing.joining import join_variant
-from ortpkg.authoring.sharing.sharing_group import SharedLayout
+from ortpkg.authoring.sharing.layouts import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.stale_variants import (
@@ -318,8 +318,12 @@ def _share_as_assets(
     operations: FileOperations | None,
 ) -> None:
     """Move weights that a new variant shares with others into shared assets, and report it."""
-    report = carry_out_assets(
-        open_package(root), only=[added], operations=operations, progress=progress
+    report = deduplicate(
+        open_package(root),
+        SharingOptions(layout=SharedLayout.SHARED_ASSETS),
+        only=[added],
+        operations=operations,
+        progress=progress,
     )
     reasons = [left_out.reason for left_out in report.left_out]
     variant = f"variant {quoted(added[1])}"

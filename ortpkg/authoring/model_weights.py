@@ -48,6 +48,7 @@ class ModelWeights:
 
     Attributes:
         path: path to the model file.
+        data_folder: folder that locations of external data are relative to.
         message: its content; it keeps the file mapped as long as it lives.
         external: tensors in data files.
         embedded: initializers whose ``raw_data`` is in the model.
@@ -57,6 +58,7 @@ class ModelWeights:
     """
 
     path: Path
+    data_folder: Path
     message: ModelMessage
     external: tuple[StoredTensor, ...]
     embedded: tuple[StoredTensor, ...]
@@ -65,7 +67,7 @@ class ModelWeights:
 
     @property
     def folder(self) -> Path:
-        """Folder of the model file; locations of external data and contexts are relative to it."""
+        """Folder of the model file; locations of contexts are relative to it."""
         return self.path.parent
 
     @property
@@ -106,9 +108,8 @@ def read_model_weights(
         message = ModelMessage(MappedFile(path).mapping())
     except WireFormatError as error:
         raise ModelFileError(f"{quoted(path)} cannot be edited: {error}") from error
-    external = tuple(
-        _external_tensors(path, data_folder or path.parent, message.tensors, bare_model)
-    )
+    folder = data_folder or path.parent
+    external = tuple(_external_tensors(path, folder, message.tensors, bare_model))
     contexts = tuple(
         PurePosixPath(context_file).as_posix() for context_file in facts.signature.context_files
     )
@@ -116,6 +117,7 @@ def read_model_weights(
         _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(
         path=path,
+        data_folder=folder,
         message=message,
         external=external,
         embedded=tuple(_embedded_tensors(path, message.tensors)),

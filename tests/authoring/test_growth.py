@@ -18,11 +18,11 @@ from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
-from ortpkg.authoring.sharing import component_folders, host_scores, sharing_plan
-from ortpkg.authoring.sharing.asset_sharing import plan_assets
+from ortpkg.authoring.sharing import component_folders, sharing_group, sharing_plan
+from ortpkg.authoring.sharing.asset_plan import plan_assets
 from ortpkg.authoring.sharing.component_folders import UsedPaths
 from ortpkg.authoring.sharing.dedup import dedup
-from ortpkg.authoring.sharing.sharing_group import SharedLayout, SharingOptions
+from ortpkg.authoring.sharing.layouts import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import lay_out_variants
 from ortpkg.authoring.variant_places import ComponentDocument
@@ -72,9 +72,9 @@ def plan_sharing(root: Path) -> None:
         (migration, migrate_check),
         (sharing_plan, plan_sharing),
         (component_folders, plan_sharing),
-        (host_scores, plan_sharing),
+        (sharing_group, plan_sharing),
     ],
-    ids=["convert", "migrate-check", "dedup", "dedup-folders", "dedup-scores"],
+    ids=["convert", "migrate-check", "dedup", "dedup-folders", "dedup-groups"],
 )
 def test_twice_the_variants_take_about_twice_the_work(
     tmp_path: Path, module: ModuleType, action: Callable[[Path], object]
@@ -162,8 +162,8 @@ def test_twice_the_variants_that_join_one_folder_take_about_twice_the_work(tmp_p
         metadata = {"component_model_name": "m", "model_variants": variants}
         (root / "models/m/metadata.json").write_text(json.dumps(metadata))
 
-        joining = steps_in(sharing_plan, partial(dedup, root))
-        joined = steps_in(sharing_plan, partial(dedup, root, dry_run=True))
+        joining = steps_in(sharing_group, partial(dedup, root))
+        joined = steps_in(sharing_group, partial(dedup, root, dry_run=True))
         assert len(list((root / "models/m").iterdir())) == 2  # the document, and the one folder
         steps.append((joining, joined))
     assert all(more < 2.5 * few for few, more in zip(*steps, strict=True)), steps

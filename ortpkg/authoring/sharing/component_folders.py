@@ -9,11 +9,8 @@ from pathlib import Path
 
 from ortpkg.authoring.model_weights import ModelWeights, StoredTensor, read_model_weights
 from ortpkg.authoring.sharing.contents import ContentKey
-from ortpkg.authoring.sharing.shared_folder import (
-    CHECKSUM_FOLDER,
-    SMALLEST_SHARED_NBYTES,
-    whole_file,
-)
+from ortpkg.authoring.sharing.layouts import CHECKSUM_FOLDER
+from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.documents.findings import listed
@@ -21,6 +18,8 @@ from ortpkg.errors import quoted
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.storage.composed_file import FileRange
+
+OPTIONS_NAME_A_FOLDER = "its session options name a folder of their own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,7 @@ class VariantFolder:
         why_not_host: why no other model may join; "" if it may.
         why_not_movable: why its models may not join another folder; "" if they may.
         why_not_editable: why its models may not be replaced in place; "" if they may.
+        asset: URI of the shared asset that its data files lie in; None if they lie beside a model.
     """
 
     path: Path
@@ -42,6 +42,7 @@ class VariantFolder:
     why_not_host: str = ""
     why_not_movable: str = ""
     why_not_editable: str = ""
+    asset: str | None = None
     _by_model: dict[Path | None, list[VariantInfo]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -151,7 +152,7 @@ def _read_folder(
         reason = f"variant {quoted(without_model.name)} is a set of files, not one model"
         return _without_models(path, variants, reason)
     if any(option_places(variant) for variant in variants):
-        return _without_models(path, variants, "its session options name a folder of their own")
+        return _without_models(path, variants, OPTIONS_NAME_A_FOLDER)
     paths = dict.fromkeys(
         variant.model_path for variant in variants if variant.model_path is not None
     )

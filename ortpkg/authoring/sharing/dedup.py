@@ -1,11 +1,12 @@
-"""Store weights that several variants of a component have in common once (``dedup``).
+"""Store weights that several variants have in common once (``dedup``).
 
-The plan (``sharing_plan.py``) is carried out through ``package.changes.transaction``: if anything
+The plans (``sharing_plan.py``) are carried out through ``package.changes.transaction``: if anything
 fails, the package is either the old or the new one.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -16,24 +17,25 @@ from pathlib import Path
 from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
-from ortpkg.authoring.sharing.asset_sharing import AssetPlan, plan_assets
+from ortpkg.authoring.sharing.asset_plan import plan_assets
 from ortpkg.authoring.sharing.component_folders import UsedPaths
-from ortpkg.authoring.sharing.restated_sources import restated_sources
+from ortpkg.authoring.sharing.layouts import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES
-from ortpkg.authoring.sharing.sharing_group import (
-    ComponentPlan,
-    SharedLayout,
-    SharingGroup,
-    SharingOptions,
-)
+from ortpkg.authoring.sharing.sharing_group import SharingGroup, SharingPlan
 from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
+from ortpkg.authoring.variant_sizes import VariantKey
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
-from ortpkg.package.derived_variants import DERIVED_FACT, recorded_or_computed_digests
+from ortpkg.package.derived_variants import (
+    DERIVED_FACT,
+    derivation_of,
+    recorded_or_computed_digests,
+    why_stale,
+)
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
-from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.disk_places import is_link
 from ortpkg.package.reader import open_package
 from ortpkg.storage.composed_file import ComposedFile
@@ -135,51 +137,31 @@ def dedup(
     options = _checked_options(layout, externalize_nbytes)
     target = Path(os.path.abspath(root))  # noqa: PTH100  # Path.resolve would follow links
     package = open_package(target)
-    if options.layout is SharedLayout.SHARED_ASSETS:
-        if externalize_nbytes is not None:
-            raise UsageError("weights in the ONNX files themselves cannot become shared assets")
-        return _share_as_assets(
-            target, dry_run=dry_run, progress=progress, notify=notify, operations=operations
-        )
+    if not options.answers.moves_models and externalize_nbytes is not None:
+        raise UsageError("weights in the ONNX files themselves cannot become shared assets")
     if dry_run:
-        return _Deduplication(package, options, progress).plan_all()
+        return _Deduplication(package, options, progress=progress).plan()
     with locked_package(target, notify=notify or logger.warning, operations=operations) as package:
-        return _Deduplication(package, options, progress).carry_out(operations, notify)
-
-
-def _share_as_assets(
-    root: Path,
-    *,
-    dry_run: bool,
-    progress: Progress | None,
-    notify: Notify | None,
-    operations: FileOperations | None,
-) -> DedupReport:
-    if dry_run:
-        package = open_package(root)
-        check_no_links(package)
-        return replace(
-            asset_report(package, plan_assets(package, progress=progress)), is_dry_run=True
+        return deduplicate(
+            package, options, operations=operations, progress=progress, notify=notify
         )
-    with locked_package(root, notify=notify or logger.warning, operations=operations) as package:
-        return carry_out_assets(package, operations=operations, progress=progress, notify=notify)
 
 
-def carry_out_assets(
+def deduplicate(
     package: PackageInfo,
+    options: SharingOptions,
     *,
-    only: Collection[tuple[str, str]] | None = None,
+    only: Collection[VariantKey] | None = None,
     operations: FileOperations | None = None,
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> DedupReport:
-    """Move weights that variants have in common into shared assets.
-
-    The caller holds the package's lock.
+    """Store common weights once in a package whose lock the caller holds.
 
     Args:
         package: the package.
-        only: move only weights shared with one of these (component, variant) pairs; None for all.
+        options: of sharing.
+        only: share assets only with one of these (component, variant) pairs; None for all.
         operations: change the disk.
         progress: called while files are read and copied.
         notify: called with messages for the user.
@@ -187,51 +169,8 @@ def carry_out_assets(
     Raises:
         OrtpkgError: as :func:`dedup`.
     """
-    check_no_links(package)
-    plan = plan_assets(package, only=only, progress=progress)
-    verify_recorded(package, plan.read, progress)
-    edits = EditedDocuments(package)
-    by_component: dict[str, dict[str, ModelLocation]] = {}
-    for (name, variant), location in plan.locations.items():
-        by_component.setdefault(name, {})[variant] = location
-    for component in package.components:
-        if component.name in by_component:
-            ComponentDocument(edits, component).place(by_component[component.name])
-    if changes := edits.changes():
-        change = PackageChange(
-            documents=changes,
-            new_directories={},
-            new_files={
-                _relative(path, package.root): content for path, content in plan.new_files.items()
-            },
-            removes=tuple(_relative(path, package.root) for path in plan.removed),
-        )
-        _announce(asset_report(package, plan), change, operations, notify)
-        commit_change(package.root, change, operations=operations, progress=progress)
-    return asset_report(package, plan)
-
-
-def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
-    """Return the report of a plan."""
-    root = package.root
-    return DedupReport(
-        root=root,
-        moved=tuple(
-            SharedVariant(
-                component=component,
-                variant=variant,
-                folder=_relative(location.folder, root),
-                model_file=_relative(location.folder / location.model_file, root),
-            )
-            for (component, variant), location in plan.locations.items()
-        ),
-        removed={_relative(path, root): nbytes for path, nbytes in plan.removed.items()},
-        added={_relative(path, root): content.nbytes for path, content in plan.new_files.items()},
-        left_out=tuple(
-            LeftOutVariant(component=component, variant=variant, reason=reason)
-            for (component, variant), reason in plan.left_out.items()
-        ),
-    )
+    deduplication = _Deduplication(package, options, only=only, progress=progress)
+    return deduplication.carry_out(operations, notify)
 
 
 def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOptions:
@@ -247,31 +186,34 @@ def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOpti
 
 
 class _Deduplication:
-    """One run over a package that gathers the report."""
+    """One run over a package that gathers the changes and the report."""
 
     def __init__(
-        self, package: PackageInfo, options: SharingOptions, progress: Progress | None
+        self,
+        package: PackageInfo,
+        options: SharingOptions,
+        *,
+        only: Collection[VariantKey] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         check_no_links(package)
         self._package = package
         self._options = options
+        self._only = only
         self._progress = progress
         self._digests_of = recorded_or_computed_digests(package)
-        self._moved: list[SharedVariant] = []
-        self._removed: dict[str, int] = {}
-        self._added: dict[str, int] = {}
-        self._left_out: list[LeftOutVariant] = []
-        self._documents = EditedDocuments(package)  # without edits
-        self._used = UsedPaths(package)
+        self._locations: dict[VariantKey, ModelLocation] = {}
+        self._left_out: dict[VariantKey, str] = {}
+        self._freed: dict[Path, int] = {}
+        self._new_files: dict[Path, ComposedFile] = {}
+        self._removes: list[Path] = []
         self._named = EditedDocuments(package)
         self._moving = EditedDocuments(package)
-        self._removes: list[str] = []
-        self._new_files: dict[str, ComposedFile] = {}
 
-    def plan_all(self) -> DedupReport:
+    def plan(self) -> DedupReport:
         """Return the report of :meth:`carry_out`, without a change to any file."""
-        for component in self._package.components:
-            self._record(self._plan_of(component))
+        for plan in self._plans():
+            self._record(plan)
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
@@ -279,10 +221,7 @@ class _Deduplication:
 
         Each change is one step: an error in a later one leaves the earlier ones in place.
         """
-        for component in self._package.components:
-            # The plan keeps model files mapped, which Windows could not delete: it is released
-            # before any commit.
-            self._plan(component)
+        self._edit_documents()
         changes = list(self._changes())
         if changes:  # the last one includes the first, which only names models
             _announce(self._report(is_dry_run=False), changes[-1], operations, notify)
@@ -292,39 +231,74 @@ class _Deduplication:
             )
         return self._report(is_dry_run=False)
 
-    def _plan_of(self, component: ComponentInfo) -> ComponentPlan:
-        document = ComponentDocument(self._documents, component)
-        return plan_component(
-            self._package, component, document, self._used, self._options, progress=self._progress
-        )
-
-    def _plan(self, component: ComponentInfo) -> None:
-        plan = self._plan_of(component)
-        self._record(plan)
-        if not plan.groups:
+    def _plans(self) -> Iterator[SharingPlan]:
+        if not self._options.answers.moves_models:
+            yield plan_assets(self._package, only=self._only, progress=self._progress)
             return
-        verify_recorded(self._package, _files_read(plan.groups), self._progress)
-        hosts = [variant for group in plan.groups for variant in group.host.variants]
-        named = ComponentDocument(self._named, component)
-        moving = ComponentDocument(self._moving, component)
-        named.place(named.unnamed(hosts))
-        model_locations = {
-            name: location for group in plan.groups for name, location in group.locations.items()
-        }
-        moving.place(moving.unnamed(hosts))
-        moving.place(model_locations)
+        documents, used = EditedDocuments(self._package), UsedPaths(self._package)
+        for component in self._package.components:
+            document = ComponentDocument(documents, component)  # without edits
+            yield plan_component(
+                self._package, component, document, used, self._options, progress=self._progress
+            )
+
+    def _record(self, plan: SharingPlan) -> None:
+        self._left_out |= plan.left_out
         for group in plan.groups:
-            for name, record in restated_sources(component, group, self._digests_of):
-                moving.state(name, DERIVED_FACT, record.as_fact())
-        root = self._package.root
-        for group in plan.groups:
-            removed = (*group.removed_folders, *group.removed_files)
-            self._removes += [_relative(path, root) for path in removed]
-            for location, content in group.new_files.items():
-                self._new_files[_relative(group.host.path / location, root)] = content
+            self._locations |= group.locations
+            self._freed |= group.freed
+            self._new_files |= group.new_files
+            self._removes += group.removes
+
+    def _edit_documents(self) -> None:
+        """Edit the documents of all components.
+
+        Plans keep model files mapped, which Windows could not delete: none outlives this method.
+        """
+        for plan in self._plans():
+            self._record(plan)
+            if plan.groups:
+                verify_recorded(self._package, _files_read(plan.groups), self._progress)
+                self._edit(plan)
+
+    def _edit(self, plan: SharingPlan) -> None:
+        hosts = {group.host.path for group in plan.groups}
+        for component in plan.components:
+            locations = {
+                variant.name: self._locations[component.name, variant.name]
+                for variant in component.variants
+                if (component.name, variant.name) in self._locations
+            }
+            if locations:
+                variants = [variant for variant in component.variants if variant.directory in hosts]
+                for documents in (self._named, self._moving):
+                    document = ComponentDocument(documents, component)
+                    document.place(document.unnamed(variants))
+                ComponentDocument(self._moving, component).place(locations)
+        self._restate_sources(plan)
+
+    def _restate_sources(self, plan: SharingPlan) -> None:
+        """Update the records of variants that were compiled from models whose files change.
+
+        The models stay the same, so these do not become stale; one that is stale already stays so.
+        """
+        groups = {key: group for group in plan.groups for key in group.members}
+        digests_of = functools.cache(lambda source: groups[source].digests_of(source))
+        for component in plan.components:
+            for variant in component.variants:
+                record = derivation_of(variant)
+                if record is None or (component.name, record.variant) not in groups:
+                    continue
+                if why_stale(variant, component.variant(record.variant), self._digests_of):
+                    continue
+                model, data = digests_of((component.name, record.variant))
+                document = ComponentDocument(self._moving, component)
+                renewed = record._replace(model=model, data=data)
+                document.state(variant.name, DERIVED_FACT, renewed.as_fact())
 
     def _changes(self) -> Iterator[PackageChange]:
         """Yield the changes in order: name models found without a name, then move weights."""
+        root = self._package.root
         named = {change.path: change for change in self._named.changes()}
         if named:
             yield PackageChange(documents=tuple(named.values()), new_directories={})
@@ -337,45 +311,43 @@ class _Deduplication:
             yield PackageChange(
                 documents=tuple(documents),
                 new_directories={},
-                new_files=self._new_files,
-                removes=tuple(self._removes),
+                new_files={
+                    _relative(path, root): content for path, content in self._new_files.items()
+                },
+                removes=tuple(_relative(path, root) for path in self._removes),
             )
 
-    def _record(self, plan: ComponentPlan) -> None:
-        root, component = self._package.root, plan.component
-        model_locations = {
-            name: location for group in plan.groups for name, location in group.locations.items()
-        }
-        for variant in component.variants:
-            if variant.name in model_locations:
-                location = model_locations[variant.name]
-                self._moved.append(
-                    SharedVariant(
-                        component=component.name,
-                        variant=variant.name,
-                        folder=_relative(location.folder, root),
-                        model_file=_relative(location.folder / location.model_file, root),
-                    )
-                )
-            elif variant.name in plan.left_out:
-                reason = plan.left_out[variant.name]
-                self._left_out.append(
-                    LeftOutVariant(component=component.name, variant=variant.name, reason=reason)
-                )
-        for group in plan.groups:
-            self._removed |= {_relative(path, root): nbytes for path, nbytes in group.freed.items()}
-            self._added |= {
-                _relative(group.host.path / location, root): content.nbytes
-                for location, content in group.new_files.items()
-            }
-
     def _report(self, *, is_dry_run: bool) -> DedupReport:
+        root = self._package.root
+        moved, left_out = [], []
+        for component in self._package.components:
+            for variant in component.variants:
+                key = component.name, variant.name
+                if (location := self._locations.get(key)) is not None:
+                    moved.append(
+                        SharedVariant(
+                            component=component.name,
+                            variant=variant.name,
+                            folder=_relative(location.folder, root),
+                            model_file=_relative(location.folder / location.model_file, root),
+                        )
+                    )
+                elif key in self._left_out:
+                    left_out.append(
+                        LeftOutVariant(
+                            component=component.name,
+                            variant=variant.name,
+                            reason=self._left_out[key],
+                        )
+                    )
         return DedupReport(
-            root=self._package.root,
-            moved=tuple(self._moved),
-            removed=self._removed,
-            added=self._added,
-            left_out=tuple(self._left_out),
+            root=root,
+            moved=tuple(moved),
+            removed={_relative(path, root): nbytes for path, nbytes in self._freed.items()},
+            added={
+                _relative(path, root): content.nbytes for path, content in self._new_files.items()
+            },
+            left_out=tuple(left_out),
             is_dry_run=is_dry_run,
         )
 

@@ -23,6 +23,7 @@ from ortpkg.authoring.sharing.component_folders import (
 )
 from ortpkg.authoring.sharing.contents import ContentKey, read_contents
 from ortpkg.authoring.sharing.dedup import check_no_links
+from ortpkg.authoring.sharing.relocation import plan_joining
 from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument, naming_model_files
 from ortpkg.errors import quoted
@@ -194,7 +195,7 @@ def _join(
     shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
     for host_model in folder.models:
         shared.keep(host_model)
-    joined = shared.place(model, variant)
+    joined = plan_joining(shared, model, variant)
     if isinstance(joined, str):
         return None
     new_nbytes = sum(content.nbytes for content in joined.new_files.values())

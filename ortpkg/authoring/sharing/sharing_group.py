@@ -1,62 +1,53 @@
-"""Parts of a plan of shared weights: the layout, and for each folder the models that join it."""
+"""Groups of models that share data in one folder: the files that a group writes and frees.
+
+Nothing is written here. The models of other folders join the group's *host* if that saves bytes;
+the host's files stay as they are. A model of the host is replaced only if that is the only way to
+share: for weights that move out of a model, or data that a folder has twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.authoring.sharing.component_folders import VariantFolder
-from ortpkg.authoring.sharing.shared_folder import JoinedModel
+from ortpkg.authoring.model_weights import ModelWeights
+from ortpkg.authoring.sharing.component_folders import (
+    VariantFolder,
+    embedded_tensors,
+    shareable_contents,
+)
+from ortpkg.authoring.sharing.contents import ContentKey
+from ortpkg.authoring.sharing.layouts import Home, SharingOptions
+from ortpkg.authoring.sharing.relocation import plan_joining
+from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder, whole_file
 from ortpkg.authoring.variant_places import ModelLocation
+from ortpkg.authoring.variant_sizes import VariantKey
 from ortpkg.package.package_info import ComponentInfo
-from ortpkg.storage.composed_file import ComposedFile
-
-
-class SharedLayout(StrEnum):
-    """Layout of shared data.
-
-    COMMON_DIRECTORY: in the folder of one of the variants that has it already.
-    SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data`` in the component's
-    folder, a file per set of users; the models that share it move to the component's folder, too.
-    SHARED_ASSETS: in a shared asset of the package (``asset_sharing.py``).
-    """
-
-    COMMON_DIRECTORY = "common-directory"
-    SHARED_WEIGHTS = "shared-weights"
-    SHARED_ASSETS = "shared-assets"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharingOptions:
-    """Options of sharing.
-
-    Attributes:
-        layout: of shared data.
-        smallest_embedded_nbytes: weights of this size and more in ONNX files are shared too, and
-            move out of them; None leaves them there.
-    """
-
-    layout: SharedLayout = SharedLayout.COMMON_DIRECTORY
-    smallest_embedded_nbytes: int | None = None
+from ortpkg.storage.composed_file import ComposedFile, FileRange
 
 
 @dataclass(slots=True, kw_only=True)
 class SharingGroup:
-    """One folder, the models that join it, and the files that this writes and frees.
+    """Folder of shared data, the models that use it, and the files that this writes and frees.
 
     Attributes:
-        host: the folder.
-        joined: the folder that a model comes from (the host's own, if one of its models is
-            replaced) → its models.
-        new_files: files to write, relative to the host.
-        freed: files that are no longer needed, absolute → size in bytes.
+        host: the folder whose data is shared.
+        home: absolute path to the folder of the shared data.
+        asset: URI of the shared asset that the home is: models stay in their folders. None if they
+            move to the home.
+        joined: folder that a model comes from (the host, if one of its own models changes) and the
+            model; used files are relative to the home.
+        new_files: files to write, absolute path → content.
+        freed: files that are no longer needed, absolute path → size in bytes.
     """
 
     host: VariantFolder
+    home: Path
+    asset: str | None = None
     joined: list[tuple[VariantFolder, JoinedModel]] = field(default_factory=list)
-    new_files: dict[str, ComposedFile] = field(default_factory=dict)
+    new_files: dict[Path, ComposedFile] = field(default_factory=dict)
     freed: dict[Path, int] = field(default_factory=dict)
 
     @property
@@ -65,43 +56,257 @@ class SharingGroup:
         return sum(self.freed.values()) - sum(content.nbytes for content in self.new_files.values())
 
     @property
-    def locations(self) -> dict[str, ModelLocation]:
-        """New place of each variant's model."""
+    def members(self) -> dict[VariantKey, tuple[VariantFolder, JoinedModel]]:
+        """Item of :attr:`joined` of each variant that has such a model."""
         return {
-            variant.name: ModelLocation(
-                folder=self.host.path,
-                model_file=joined.model_file,
-                nbytes=sum(map(self._nbytes_of, joined.used_files)),
-            )
+            (variant.component_name, variant.name): (folder, joined)
             for folder, joined in self.joined
             for variant in folder.variants_of(joined.model)
         }
 
-    def _nbytes_of(self, location: str) -> int:
-        if location in self.new_files:
-            return self.new_files[location].nbytes
-        return (self.host.path / location).stat().st_size
+    @property
+    def locations(self) -> dict[VariantKey, ModelLocation]:
+        """New location of the model of each variant."""
+        return {
+            key: ModelLocation(
+                folder=self._model_folder(folder),
+                model_file=joined.model_file,
+                nbytes=sum(self._content_of(path).nbytes for path in self.files_of(folder, joined)),
+                asset=self.asset,
+            )
+            for key, (folder, joined) in self.members.items()
+        }
 
     @property
-    def removed_folders(self) -> list[Path]:
-        """Folders that are removed as a whole."""
-        return list(
-            dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host)
-        )
+    def removes(self) -> list[Path]:
+        """Folders that are removed as a whole, and files of folders that stay."""
+        if self.asset is not None:
+            return list(self.freed)
+        folders = dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host)
+        return [*folders, *(path for path in self.freed if path.is_relative_to(self.home))]
 
-    @property
-    def removed_files(self) -> list[Path]:
-        """Files of the host that are removed."""
-        return [path for path in self.freed if path.is_relative_to(self.host.path)]
+    def files_of(self, folder: VariantFolder, joined: JoinedModel) -> list[Path]:
+        """Return every file that a model needs once the group is as planned, itself first."""
+        model = self._model_folder(folder) / joined.model_file
+        return [model, *(self.home / location for location in joined.used_files)]
+
+    def digests_of(self, variant: VariantKey) -> tuple[str, dict[str, str]]:
+        """Return the SHA-256 of a variant's new ONNX file, and of its other files by location."""
+        folder, joined = self.members[variant]
+        model = self._content_of(self._model_folder(folder) / joined.model_file)
+        return model.sha256(), {
+            location: self._content_of(self.home / location).sha256()
+            for location in sorted(joined.used_files)
+        }
+
+    def _model_folder(self, folder: VariantFolder) -> Path:
+        return self.home if self.asset is None else folder.path
+
+    def _content_of(self, path: Path) -> ComposedFile:
+        return self.new_files.get(path) or ComposedFile.copy_of(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentPlan:
-    """Changes of sharing in one component.
+class SharingPlan:
+    """Changes of sharing in some components.
 
-    ``left_out`` maps variants that have weights in common with others to why they cannot share.
+    Attributes:
+        components: components that may change.
+        groups: groups of their models.
+        left_out: variants that have weights in common with others → why they cannot share.
     """
 
-    component: ComponentInfo
+    components: tuple[ComponentInfo, ...]
     groups: tuple[SharingGroup, ...]
-    left_out: Mapping[str, str]
+    left_out: Mapping[VariantKey, str]
+
+
+@dataclass(slots=True)
+class _Users:
+    """Models that have a content, and the range that holds it for each."""
+
+    models: list[Path] = field(default_factory=list)
+    ranges: list[FileRange] = field(default_factory=list)
+
+    @property
+    def is_stored_often(self) -> bool:
+        """True if several models have it, and not all at the same place."""
+        return len(self.models) > 1 and len(set(self.ranges)) > 1
+
+
+class GroupBuilder:
+    """Builder of the group of one host.
+
+    Attributes:
+        left_out: variant → why it could not join.
+    """
+
+    def __init__(
+        self, host: VariantFolder, keys: Mapping[FileRange, ContentKey], options: SharingOptions
+    ) -> None:
+        self.left_out: dict[str, str] = {}
+        self._host = host
+        self._keys = keys
+        self._layout = options.answers
+        self._smallest_embedded_nbytes = options.smallest_embedded_nbytes
+        self._shared = SharedFolder(
+            host.path, keys, prefers_variant_names=self._layout.home is Home.COMPONENT
+        )
+        self._group = SharingGroup(host=host, home=host.path)
+        self._host_users = Counter(path for model in host.models for path in model.files)
+
+    def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
+        """Return the group of the host with those of ``movers`` whose joining saves bytes."""
+        pool = {} if self._host.why_not_editable else self._pool(movers)
+        self._add_pool(pool, movers)
+        homes = pool.keys() | self._at_host()
+        drawing = [
+            model for model in self._host.models if self._draws_from_elsewhere(model, pool, homes)
+        ]
+        for model in self._host.models:
+            if model not in drawing:
+                self._place_in_host(model, draws=False)
+        for model in drawing:
+            self._place_in_host(model, draws=True)
+        for folder in movers:
+            self._join(folder)
+        self._group.new_files = {
+            self._host.path / location: content
+            for location, content in self._shared.new_files.items()
+        }
+        used_files = {
+            path
+            for folder, joined in self._group.joined
+            for path in self._group.files_of(folder, joined)
+        }
+        self._group.freed = self._freed(used_files)
+        needed = used_files.union(*(path.parents for path in used_files))
+        assert needed.isdisjoint(self._group.removes), "data would be lost"
+        return self._group
+
+    def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
+        """Return contents for a new file: several models have them, and no file that may stay."""
+        candidates = {
+            key: users.ranges[0]
+            for key, users in self._users(movers).items()
+            if users.is_stored_often
+        }
+        if self._layout.pools_all:
+            return candidates
+        at_host = self._at_host()
+        embedded = {
+            self._keys[tensor.data]
+            for folder in (self._host, *movers)
+            for model in folder.models
+            for tensor in embedded_tensors(model, self._smallest_embedded_nbytes)
+        }
+        return {
+            key: data for key, data in candidates.items() if key in embedded and key not in at_host
+        }
+
+    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
+        """Map the content of a tensor to its ranges and the models that have it."""
+        all_users: dict[ContentKey, _Users] = {}
+        for folder in (self._host, *movers):
+            for model in folder.models:
+                whole = {self._keys[whole_file(path)] for path in model.opaque}
+                contents = shareable_contents(model, self._keys, self._smallest_embedded_nbytes)
+                for key, data in contents.items():
+                    if key not in whole:
+                        users = all_users.setdefault(key, _Users())
+                        users.ranges.append(data)
+                        users.models.append(model.path)
+        return all_users
+
+    def _at_host(self) -> set[ContentKey]:
+        return {
+            self._keys[tensor.data]
+            for model in self._host.models
+            for tensor in model.external
+            if tensor.data.path not in model.opaque
+        }
+
+    def _add_pool(
+        self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]
+    ) -> None:
+        """Add one file per set of users, so that removing a variant frees all that it alone had."""
+        users = self._users(movers)
+        files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
+        for key, data in pool.items():
+            files.setdefault(tuple(users[key].models), {})[key] = data
+        for tensors in files.values():
+            self._shared.add_data_file(tensors, self._layout.data_file)
+
+    def _draws_from_elsewhere(
+        self,
+        model: ModelWeights,
+        pool: Mapping[ContentKey, FileRange],
+        homes: Set[ContentKey],
+    ) -> bool:
+        """Return True if a model of the host has weights that will move to another file."""
+        if self._host.why_not_editable:
+            return False
+        embedded = embedded_tensors(model, self._smallest_embedded_nbytes)
+        return any(self._keys[tensor.data] in homes for tensor in embedded) or any(
+            self._keys[tensor.data] in pool for tensor in model.external
+        )
+
+    def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
+        """Leave a model of the host as it is, unless it ``draws`` on a file or has data twice."""
+        if not self._host.why_not_editable:
+            smallest_nbytes = self._smallest_embedded_nbytes if draws else None
+            placed = self._place(self._shared, self._host, model, smallest_nbytes)
+            if (
+                isinstance(placed, JoinedModel)
+                and placed.is_rewritten
+                and (draws or self._saves(model, placed))
+            ):
+                self._shared.accept(placed)
+                self._group.joined.append((self._host, placed))
+                return
+        self._shared.keep(model)
+
+    def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
+        staying = {self._host.path / location for location in placed.used_files}
+        freed_nbytes = sum(
+            path.stat().st_size
+            for path in model.files
+            if path not in staying and self._host_users[path] == 1
+        )
+        return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
+
+    def _join(self, folder: VariantFolder) -> None:
+        """Let all models of a folder join, or none if that would save nothing."""
+        trial = self._shared.trial()
+        placed = []
+        for model in folder.models:
+            joined = self._place(trial, folder, model, self._smallest_embedded_nbytes)
+            if isinstance(joined, str):
+                self.left_out |= {variant.name: joined for variant in folder.variants}
+                return
+            trial.accept(joined)
+            placed.append((folder, joined))
+        added_nbytes = trial.new_nbytes - self._shared.new_nbytes
+        if sum(path.stat().st_size for path in folder.files) > added_nbytes:
+            self._shared.take(trial)
+            self._group.joined += placed
+
+    @staticmethod
+    def _place(
+        shared: SharedFolder,
+        folder: VariantFolder,
+        model: ModelWeights,
+        smallest_embedded_nbytes: int | None,
+    ) -> JoinedModel | str:
+        variant = folder.variants_of(model)[0].name
+        return plan_joining(
+            shared, model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes
+        )
+
+    def _freed(self, used_files: set[Path]) -> dict[Path, int]:
+        """Return files that nobody needs once the group is as planned."""
+        joined = {model.model.path for _, model in self._group.joined}
+        files = dict.fromkeys(path for folder, _ in self._group.joined for path in folder.files)
+        remaining = [model for model in self._host.models if model.path not in joined]
+        needed = used_files.union(path for model in remaining for path in model.files)
+        return {path: path.stat().st_size for path in files if path not in needed}

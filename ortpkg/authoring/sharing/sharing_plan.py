@@ -1,42 +1,33 @@
-"""Plan which variants of a component share weights, in which folder, and what that saves.
+"""Plan which variants of a component share weights, in which folder; nothing is written here.
 
-Nothing is written here. Folders are grouped around a *host*: the one with the most data in common
-with others. The models of the others join it if that saves bytes; the host's files stay as they
-are. A model of the host is replaced only if that is the only way to share: for weights that move
-out of a model, or data that a folder has twice.
+Folders are grouped around the one with the most data in common with others, or around the
+component's own.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from ortpkg.authoring.model_weights import ModelWeights
 from ortpkg.authoring.sharing.component_folders import (
     UsedPaths,
     VariantFolder,
-    embedded_tensors,
     own_folder,
     ranges_of,
     read_component_folders,
     shareable_contents,
 )
 from ortpkg.authoring.sharing.contents import ContentKey, read_contents
-from ortpkg.authoring.sharing.host_scores import HostScores
-from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder, whole_file
-from ortpkg.authoring.sharing.sharing_group import (
-    ComponentPlan,
-    SharedLayout,
-    SharingGroup,
-    SharingOptions,
-)
+from ortpkg.authoring.sharing.layouts import Home, SharingOptions
+from ortpkg.authoring.sharing.sharing_group import GroupBuilder, SharingGroup, SharingPlan
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.storage.composed_file import FileRange
 from ortpkg.storage.hashing import Progress
+
+_MAPPING_ALIGNMENT = 4096
 
 
 def plan_component(
@@ -47,7 +38,7 @@ def plan_component(
     options: SharingOptions,
     *,
     progress: Progress | None = None,
-) -> ComponentPlan:
+) -> SharingPlan:
     """Plan one component.
 
     Args:
@@ -62,9 +53,7 @@ def plan_component(
     """
     folders = read_component_folders(package, component, document, used)
     components_folder = (
-        own_folder(package, component, document)
-        if options.layout is SharedLayout.SHARED_WEIGHTS
-        else None
+        own_folder(package, component, document) if options.answers.home is Home.COMPONENT else None
     )
     if components_folder is not None:
         folders = [
@@ -75,7 +64,8 @@ def plan_component(
     keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
     planner = _Planner(folders, keys, options, components_folder)
     groups = tuple(planner.plan())
-    return ComponentPlan(component=component, groups=groups, left_out=planner.left_out)
+    left_out = {(component.name, variant): why for variant, why in planner.left_out.items()}
+    return SharingPlan(components=(component,), groups=groups, left_out=left_out)
 
 
 class _Planner:
@@ -188,193 +178,67 @@ class _Planner:
         return contents
 
 
-@dataclass(slots=True)
-class _Users:
-    """Models that have a content, and the range that holds it for each."""
+class HostScores:
+    """Score of each of ``hosts``, while folders drop out one by one.
 
-    models: list[Path] = field(default_factory=list)
-    ranges: list[FileRange] = field(default_factory=list)
+    The score is first the number of bytes that other folders could share with the host, then the
+    number of its own bytes that are aligned for mapping.
 
-    @property
-    def is_stored_often(self) -> bool:
-        """True if several models have it, and not all at the same place."""
-        return len(self.models) > 1 and len(set(self.ranges)) > 1
-
-
-class GroupBuilder:
-    """Builder of the group of one host.
-
-    Attributes:
-        left_out: variant → why it could not join.
+    Args:
+        hosts: the first of equal ones is the best.
+        folders: folders that may join a host, if nothing forbids it.
+        contents: of every folder.
     """
 
     def __init__(
-        self, host: VariantFolder, keys: Mapping[FileRange, ContentKey], options: SharingOptions
-    ) -> None:
-        self.left_out: dict[str, str] = {}
-        self._host = host
-        self._keys = keys
-        self._options = options
-        self._shared = SharedFolder(
-            host.path, keys, prefers_variant_names=options.layout is SharedLayout.SHARED_WEIGHTS
-        )
-        self._group = SharingGroup(host=host)
-        self._host_users = Counter(path for model in host.models for path in model.files)
-
-    def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
-        """Return the group of the host with those of ``movers`` whose joining saves bytes."""
-        pool = {} if self._host.why_not_editable else self._pool(movers)
-        self._add_pool(pool, movers)
-        homes = pool.keys() | self._at_host()
-        drawing = [
-            model for model in self._host.models if self._draws_from_elsewhere(model, pool, homes)
-        ]
-        for model in self._host.models:
-            if model not in drawing:
-                self._place_in_host(model, draws=False)
-        for model in drawing:
-            self._place_in_host(model, draws=True)
-        for folder in movers:
-            self._join(folder)
-        self._group.new_files = dict(self._shared.new_files)
-        self._group.freed = self._freed()
-        used = {location for _, joined in self._group.joined for location in joined.used_files}
-        needed_folders = {
-            folder for location in used for folder in (self._host.path / location).parents
-        }
-        assert needed_folders.isdisjoint(self._group.removed_folders), "data would be lost"
-        return self._group
-
-    def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
-        """Return contents for a new file: several models have them, and no file that may stay."""
-        candidates = {
-            key: users.ranges[0]
-            for key, users in self._users(movers).items()
-            if users.is_stored_often
-        }
-        if self._options.layout is SharedLayout.SHARED_WEIGHTS:
-            return candidates
-        at_host = self._at_host()
-        embedded = {
-            self._keys[tensor.data]
-            for folder in (self._host, *movers)
-            for model in folder.models
-            for tensor in embedded_tensors(model, self._options.smallest_embedded_nbytes)
-        }
-        return {
-            key: data for key, data in candidates.items() if key in embedded and key not in at_host
-        }
-
-    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
-        """Map the content of a tensor to its ranges and the models that have it."""
-        all_users: dict[ContentKey, _Users] = {}
-        for folder in (self._host, *movers):
-            for model in folder.models:
-                whole = {self._keys[whole_file(path)] for path in model.opaque}
-                contents = shareable_contents(
-                    model, self._keys, self._options.smallest_embedded_nbytes
-                )
-                for key, data in contents.items():
-                    if key not in whole:
-                        users = all_users.setdefault(key, _Users())
-                        users.ranges.append(data)
-                        users.models.append(model.path)
-        return all_users
-
-    def _at_host(self) -> set[ContentKey]:
-        return {
-            self._keys[tensor.data]
-            for model in self._host.models
-            for tensor in model.external
-            if tensor.data.path not in model.opaque
-        }
-
-    def _add_pool(
-        self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]
-    ) -> None:
-        """Add one file per set of users, so that removing a variant frees all that it alone had."""
-        users = self._users(movers)
-        files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
-        for key, data in pool.items():
-            files.setdefault(tuple(users[key].models), {})[key] = data
-        for tensors in files.values():
-            self._shared.add_data_file(
-                tensors, by_checksum=self._options.layout is SharedLayout.SHARED_WEIGHTS
-            )
-
-    def _draws_from_elsewhere(
         self,
-        model: ModelWeights,
-        pool: Mapping[ContentKey, FileRange],
-        homes: Set[ContentKey],
-    ) -> bool:
-        """Return True if a model of the host has weights that will move to another file."""
-        if self._host.why_not_editable:
-            return False
-        embedded = embedded_tensors(model, self._options.smallest_embedded_nbytes)
-        return any(self._keys[tensor.data] in homes for tensor in embedded) or any(
-            self._keys[tensor.data] in pool for tensor in model.external
+        hosts: Sequence[VariantFolder],
+        folders: Iterable[VariantFolder],
+        contents: Mapping[Path, Mapping[ContentKey, FileRange]],
+    ) -> None:
+        self._contents = contents
+        self._hosts = {host.path: host for host in hosts}
+        self._order = {host.path: index for index, host in enumerate(hosts)}
+        self._movable = {folder.path for folder in folders if not folder.why_not_movable}
+        self._owners = Counter(key for path in self._movable for key in contents[path])
+        self._heap = [self._entry(path) for path in self._hosts]
+        heapq.heapify(self._heap)
+
+    def common_nbytes(self, host: VariantFolder) -> int:
+        """Return the number of bytes that others could share with ``host``."""
+        is_movable = host.path in self._movable
+        return sum(
+            data.nbytes * (self._owners[key] - is_movable)
+            for key, data in self._contents[host.path].items()
         )
 
-    def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
-        """Leave a model of the host as it is, unless it ``draws`` on a file or has data twice."""
-        if not self._host.why_not_editable:
-            smallest_nbytes = self._options.smallest_embedded_nbytes if draws else None
-            placed = self._place(self._shared, self._host, model, smallest_nbytes)
-            if (
-                isinstance(placed, JoinedModel)
-                and placed.is_rewritten
-                and (draws or self._saves(model, placed))
-            ):
-                self._shared.accept(placed)
-                self._group.joined.append((self._host, placed))
-                return
-        self._shared.keep(model)
+    def pop_best(self) -> VariantFolder | None:
+        """Return the best host that did not drop out; None if all did.
 
-    def _saves(self, model: ModelWeights, placed: JoinedModel) -> bool:
-        staying = {self._host.path / location for location in placed.used_files}
-        freed_nbytes = sum(
-            path.stat().st_size
-            for path in model.files
-            if path not in staying and self._host_users[path] == 1
+        Drop it before asking for the next one.
+        """
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            path = entry[-1]
+            if path not in self._hosts:
+                continue
+            now = self._entry(path)  # folders that dropped out can only have lowered it
+            if now == entry:
+                return self._hosts[path]
+            heapq.heappush(self._heap, now)
+        return None
+
+    def drop(self, folder: VariantFolder) -> None:
+        """Take ``folder`` out of the comparison."""
+        self._hosts.pop(folder.path, None)
+        if folder.path in self._movable:
+            self._movable.remove(folder.path)
+            self._owners.subtract(self._contents[folder.path].keys())
+
+    def _entry(self, path: Path) -> tuple[int, int, int, Path]:
+        aligned = (
+            data.nbytes
+            for data in self._contents[path].values()
+            if data.offset % _MAPPING_ALIGNMENT == 0
         )
-        return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
-
-    def _join(self, folder: VariantFolder) -> None:
-        """Let all models of a folder join, or none if that would save nothing."""
-        trial = self._shared.trial()
-        placed = []
-        for model in folder.models:
-            joined = self._place(trial, folder, model, self._options.smallest_embedded_nbytes)
-            if isinstance(joined, str):
-                self.left_out |= {variant.name: joined for variant in folder.variants}
-                return
-            trial.accept(joined)
-            placed.append((folder, joined))
-        added_nbytes = trial.new_nbytes - self._shared.new_nbytes
-        if sum(path.stat().st_size for path in folder.files) > added_nbytes:
-            self._shared.take(trial)
-            self._group.joined += placed
-
-    @staticmethod
-    def _place(
-        shared: SharedFolder,
-        folder: VariantFolder,
-        model: ModelWeights,
-        smallest_embedded_nbytes: int | None,
-    ) -> JoinedModel | str:
-        variant = folder.variants_of(model)[0].name
-        return shared.place(model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes)
-
-    def _freed(self) -> dict[Path, int]:
-        """Return files that nobody needs once the group is as planned."""
-        joined = {model.model.path for _, model in self._group.joined}
-        files = dict.fromkeys(path for folder, _ in self._group.joined for path in folder.files)
-        remaining = [model for model in self._host.models if model.path not in joined]
-        needed = {path for model in remaining for path in model.files}
-        needed |= {
-            self._host.path / location
-            for _, joined_model in self._group.joined
-            for location in joined_model.used_files
-        }
-        return {path: path.stat().st_size for path in files if path not in needed}
+        return -self.common_nbytes(self._hosts[path]), -sum(aligned), self._order[path], path
