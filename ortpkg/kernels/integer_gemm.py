@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.axes import broadcast_shape, element_count
 from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.linear_quantization import integer_range
 from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
@@ -52,7 +52,7 @@ def centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
 
 
 def _check_zero_points(x: Tensor, zero_point: Tensor | None) -> None:
-    if zero_point is not None and zero_point.size > max(x.size, 1):
+    if zero_point is not None and broadcast_shape(x.shape, zero_point.shape) != x.shape:
         raise ValueError(
             f"zero points of shape {zero_point.shape} do not fit a tensor of shape {x.shape}"
         )

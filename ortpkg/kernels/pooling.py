@@ -27,6 +27,8 @@ _TAP_NBYTES = 500
 #: Arrays of one number for each window along an axis that counting its elements makes.
 _COUNT_ARRAYS = 5
 _FEW_TAPS = 10_000
+#: Truth values for each window that are made while its maximum is looked for.
+_FLAGS = 6
 
 
 def _spatial(x: Tensor) -> tuple[int, ...]:
@@ -123,12 +125,12 @@ def max_pool(info: OpKernelInfo) -> Compute:
         if with_indices:
             indices = context.output(1, shape, _INT64)
             _check_positions(context, windows, x.shape[2:])
-            # The number of each element; the best of each window, and two flags for it.
+            # The number of each element; the best of each window, and flags for it.
             context.check_allocation(
                 widened_nbytes(x, out)
                 + (x.size + element_count(x.shape[2:])) * _INT64.itemsize
                 + out.nbytes
-                + 3 * out.size
+                + _FLAGS * out.size
             )
             _max_pool_with_indices(widened(x), windows, out, indices, column_major)
             return out, indices
@@ -141,7 +143,7 @@ def max_pool(info: OpKernelInfo) -> Compute:
 def _max_pool_with_indices(
     x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool
 ) -> None:
-    """Write maxima and their indices; of equal maxima, the first one counts.
+    """Write maxima and their indices; of equal maxima, the first one counts, and so of NaNs.
 
     Indices count over the whole input, each plane in the requested order.
     """
@@ -160,8 +162,10 @@ def _max_pool_with_indices(
         poll_run()
         target: tuple[Any, ...] = (..., *(outputs for outputs, _ in taps))
         source: tuple[Any, ...] = (..., *(inputs for _, inputs in taps))
-        better = (x[source] > best[target]) | unseen[target]
-        np.copyto(best[target], x[source], where=better)
+        values, current = x[source], best[target]
+        # A NaN is no less than any number, and nothing takes its place.
+        better = (~(values <= current) & (current == current)) | unseen[target]
+        np.copyto(current, values, where=better)
         np.copyto(indices[target], numbers[source], where=better)
         unseen[target] = False
     np.copyto(out, best, casting="unsafe")

@@ -96,7 +96,7 @@ def gru_step(info: OpKernelInfo, direction: Direction) -> Step:
             candidate = (r * h) @ hidden_recurrence + hidden_bias
         candidate += inputs[:, 2 * n :]
         g(direction.clipped(candidate), candidate)
-        return (candidate + z * (h - candidate),)
+        return ((1 - z) * candidate + z * h,)
 
     return step
 

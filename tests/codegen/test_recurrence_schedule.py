@@ -185,6 +185,17 @@ def test_other_activations() -> None:
     _check(replace(layer, activations=(relu, halved, _TANH)), V3)
 
 
+@pytest.mark.parametrize("cell", [Cell.GRU, Cell.GRU_RESET_AFTER])
+def test_a_state_and_a_candidate_whose_difference_is_infinite_are_mixed(cell: Cell) -> None:
+    relu = Call(Function.MAX, (_MADE, Number(0.0, Scalar.F32)))
+    layer = replace(_layer(cell, (1, 1, 20)), activations=(_SIGMOID, relu))
+    given = {tensor: np.zeros([evaluate(size, {}) for size in tensor.shape], np.float32)
+             for tensor in reads_of(layer)}  # fmt: skip
+    given[layer.inputs][..., 40:] = 3e38
+    given[next(tensor for tensor in given if tensor.name == "h")][...] = -3e38
+    _check(layer, V3, given=given)
+
+
 def test_last_states_and_initial_ones_may_be_left_out() -> None:
     layer = _layer(Cell.LSTM, (4, 2, 20))
     _check(replace(layer, last=None, last_cell=None, initial=None, initial_cell=None), V3)

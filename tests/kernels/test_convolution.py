@@ -265,6 +265,15 @@ def test_pooling_passes_nan_on() -> None:
     ]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_pooling_with_indices_passes_the_first_nan_on(dtype: Any) -> None:
+    x = np.array([[[1, np.nan, 2, 0, np.nan, np.nan, 5, 3, 7]]], dtype)
+    values, indices = run_op("MaxPool", x, outputs=2, kernel_shape=[3])
+    np.testing.assert_array_equal(values, run_op("MaxPool", x, kernel_shape=[3]))
+    assert values.ravel().tolist()[-1:] == [7]
+    assert indices.ravel().tolist() == [1, 1, 4, 4, 4, 5, 8]
+
+
 @pytest.mark.parametrize(("group", "tile"), [(1, (2, 2)), (2, (3, 2)), (4, (2, 4))])
 def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(
     group: int, tile: tuple[int, int]

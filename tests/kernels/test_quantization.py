@@ -117,6 +117,37 @@ def test_matmul_integer_is_exact_at_any_depth(depth: int, constant_slots: tuple[
     assert (found == expected).all()
 
 
+@pytest.mark.parametrize("constant_slots", [(), (1, 3)])
+def test_product_of_no_depth_is_zero_whatever_the_zero_points(
+    constant_slots: tuple[int, ...],
+) -> None:
+    a, b = np.zeros((2, 0), np.uint8), np.zeros((0, 3), np.int8)
+    points = (np.array([1, 2], np.uint8), np.array([3, 4, 5], np.int8))
+    assert not run_op("MatMulInteger", a, b, *points, constant_slots=constant_slots).any()
+    inputs = (a, np.float32(1), points[0], b, np.float32(1), points[1], np.float32(1), np.uint8(7))
+    slots = (3, 5) if constant_slots else ()
+    assert (run_op("QLinearMatMul", *inputs, constant_slots=slots) == 7).all()
+
+
+@pytest.mark.parametrize("constant_slots", [(), (1, 3)])
+def test_integer_convolution_of_no_channels_is_zero_whatever_the_zero_points(
+    constant_slots: tuple[int, ...],
+) -> None:
+    x, w = np.zeros((1, 0, 4), np.uint8), np.zeros((2, 0, 3), np.int8)
+    points = np.uint8(1), np.array([3, 4], np.int8)
+    made = run_op("ConvInteger", x, w, *points, constant_slots=constant_slots)
+    assert made.shape == (1, 2, 2)
+    assert not made.any()
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_zero_points_that_widen_a_factor_are_refused(depth: int) -> None:
+    a, b = np.zeros((2, depth), np.uint8), np.zeros((depth, 3), np.int8)
+    points = np.zeros((5, depth, 3), np.int8)
+    with pytest.raises(ValueError, match="zero points of shape"):
+        run_op("MatMulInteger", a, b, np.uint8(0), points)
+
+
 def test_product_that_float32_cannot_hold_is_made_of_pieces() -> None:
     depth = 2000
     a, matrix = (

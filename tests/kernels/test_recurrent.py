@@ -169,6 +169,19 @@ def test_gru_resets_before_or_after_the_product(reset_after: int) -> None:
     check_against_onnxruntime("GRU", inputs_of("GRU", 1), linear_before_reset=reset_after)
 
 
+@pytest.mark.parametrize("reset_after", [0, 1])
+def test_gru_mixes_state_and_candidate_whose_difference_is_infinite(reset_after: int) -> None:
+    x, w = np.ones((1, 1, 1), np.float32), np.array([[[0], [0], [3e38]]], np.float32)
+    r, state = np.zeros((1, 3, 1), np.float32), np.full((1, 1, 1), -3e38, np.float32)
+    attributes: dict[str, Any] = {
+        "hidden_size": 1,
+        "activations": ["Sigmoid", "Relu"],
+        "linear_before_reset": reset_after,
+    }
+    y = run_op("GRU", x, w, r, None, None, state, **attributes)
+    assert y.item() == 0  # half of one, and half of the other
+
+
 def test_activations_consume_their_parameters_in_order() -> None:
     check_against_onnxruntime(
         "LSTM",

@@ -31,5 +31,9 @@ def lstm_state(
 
 
 def gru_state(b: KernelBuilder, update: Value, candidate: Value, state: Value) -> Value:
-    """Return the next state, from the update gate and the candidate after their activations."""
-    return b.fma(update, b.sub(state, candidate), candidate)
+    """Return the next state, from the update gate and the candidate after their activations.
+
+    One product fewer, candidate + update · (state - candidate), overflows where this does not.
+    """
+    rest = b.sub(b.constant(1, update.type), update)
+    return b.fma(update, state, b.mul(rest, candidate))

@@ -13,7 +13,9 @@ from ortpkg.engine.transformers.rewriting import (
     Array,
     add_constant,
     constant_array,
+    is_finite,
     is_per_channel,
+    keeps_digits,
     per_channel,
     replace_nodes,
     same_provider,
@@ -61,9 +63,15 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
     if operand.dtype != scale.dtype or not is_per_channel(operand.shape, rank, channels):
         return False
     wide = per_channel(operand, rank, channels).astype(np.float64)
-    moved_bias = bias * wide if node.op_type == "Mul" else bias + wide
+    moved_bias = bias.astype(np.float64)
     if node.op_type == "Mul":
-        scale = (scale * wide).astype(scale.dtype)
+        if not keeps_digits(scale, wide, scale.dtype):
+            return False
+        scale, moved_bias = (scale * wide).astype(scale.dtype), moved_bias * wide
+    else:
+        moved_bias = moved_bias + wide
+    if not is_finite(moved_bias, bias.dtype):
+        return False
     _replace(graph, normalization, node, scale, moved_bias.astype(bias.dtype))
     return True
 

@@ -44,11 +44,14 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
     fused = _combined(
         node.op_type, constants, per_channel(operand, constants.rank, constants.channels)
     )
-    replace_nodes(graph, [conv, node], "Conv", fused.write(graph, conv), attributes=conv.attributes)
+    inputs = None if fused is None else fused.write(graph, conv)
+    if inputs is None:
+        return False
+    replace_nodes(graph, [conv, node], "Conv", inputs, attributes=conv.attributes)
     return True
 
 
-def _combined(op_type: str, constants: ConvConstants, operand: Array) -> ConvConstants:
+def _combined(op_type: str, constants: ConvConstants, operand: Array) -> ConvConstants | None:
     if op_type == "Mul":
         return constants.scaled(operand)
     return ConvConstants(weight=constants.weight, bias=constants.bias.astype(np.float64) + operand)

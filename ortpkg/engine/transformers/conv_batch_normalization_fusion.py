@@ -42,11 +42,14 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     scale, shift, mean, variance = wide
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = scale / np.sqrt(variance + node.attribute("epsilon", _DEFAULT_EPSILON))
-    if not np.isfinite(factor).all():
-        return False
     scaled = constants.scaled(factor)
+    if scaled is None:
+        return False
     fused = ConvConstants(weight=scaled.weight, bias=scaled.bias + shift - mean * factor)
-    replace_nodes(graph, [conv, node], "Conv", fused.write(graph, conv), attributes=conv.attributes)
+    inputs = fused.write(graph, conv)
+    if inputs is None:
+        return False
+    replace_nodes(graph, [conv, node], "Conv", inputs, attributes=conv.attributes)
     return True
 
 

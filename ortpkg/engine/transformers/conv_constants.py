@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ortpkg.engine.transformers.rewriting import Array, add_constant, constant_array
+from ortpkg.engine.transformers.rewriting import (
+    Array,
+    add_constant,
+    constant_array,
+    is_finite,
+    keeps_digits,
+)
 from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Graph, Node
 
@@ -53,12 +59,17 @@ class ConvConstants:
             return None
         return cls(weight=weight, bias=bias)
 
-    def scaled(self, factor: Array) -> ConvConstants:
+    def scaled(self, factor: Array) -> ConvConstants | None:
         """Return constants of a convolution whose output channels are ``factor`` times as large.
 
-        The weight is multiplied in its own precision, float16 in single: a copy of double size
-        would cost as much time as all else that the start of a session does to a convolution.
+        None if a weight would become infinite, or lose digits. The weight is multiplied in its own
+        precision, float16 in single: a copy of double size would cost as much time as all else that
+        the start of a session does to a convolution.
         """
+        flat = self.weight.reshape(self.channels, -1)
+        largest = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+        if not keeps_digits(largest, factor, self.weight.dtype):
+            return None
         wide = factor.astype(np.float64)
         precision = np.result_type(self.weight.dtype, np.float32)
         column = wide.astype(precision).reshape(-1, *(1,) * (self.rank - 1))
@@ -67,9 +78,14 @@ class ConvConstants:
             weight=weight.astype(self.weight.dtype, copy=False), bias=self.bias * wide
         )
 
-    def write(self, graph: Graph, node: Node) -> tuple[str, str, str]:
-        """Add weight and bias as new constants; return the inputs that ``node`` then has."""
+    def write(self, graph: Graph, node: Node) -> tuple[str, str, str] | None:
+        """Add weight and bias as new constants; return the inputs that ``node`` then has.
+
+        None, and nothing is added, if the bias does not fit the weight's type.
+        """
         dtype = self.weight.dtype
+        if not is_finite(self.bias, dtype):
+            return None
         weight = add_constant(graph, node.inputs[_WEIGHT], self.weight)
         bias = add_constant(graph, f"{node.inputs[_WEIGHT]}_bias", self.bias.astype(dtype))
         return node.inputs[0], weight, bias

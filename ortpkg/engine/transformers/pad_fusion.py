@@ -21,7 +21,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     pad = sole_consumed_producer(graph, node.inputs[0], "Pad")
     if pad is None or not context.may_change(pad) or not same_provider(pad, node):
         return False
-    if node.attribute("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    auto_pad = node.attribute("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", "VALID"):
         return False
     added = _zero_pads(graph, pad)
     if (
@@ -33,7 +34,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     half = len(added) // 2
     spatial = (*added[_SPATIAL:half], *added[half + _SPATIAL :])
-    conv_pads = node.attribute("pads") or (0,) * len(spatial)
+    conv_pads = (node.attribute("pads") if auto_pad == "NOTSET" else None) or (0,) * len(spatial)
     if len(conv_pads) != len(spatial):
         return False
     pads = tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -119,6 +120,28 @@ def constant_ints(graph: Graph, value: str) -> tuple[int, ...] | None:
     if array is None or array.dtype.kind not in "iu":
         return None
     return tuple(int(number) for number in array.reshape(-1))
+
+
+def is_finite(array: Array, dtype: np.dtype[Any]) -> bool:
+    """Return True if ``array``, converted to ``dtype``, has neither NaN nor infinities."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.astype(dtype)).all())
+
+
+def keeps_digits(largest: Array, factor: Array, dtype: np.dtype[Any]) -> bool:
+    """Return True if numbers, the largest of which is ``largest``, may be multiplied in ``dtype``.
+
+    No product may overflow: numbers that are added to it, or zeros that it is multiplied by, would
+    become NaN. The largest product may not be so small that it lacks digits, as what comes later
+    may be large.
+    """
+    limits = ml_dtypes.finfo(dtype)
+    numbers, factors = np.abs(largest.astype(np.float64)), np.abs(factor.astype(np.float64))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        products = numbers * factors
+    is_zero = (products == 0) & ((numbers == 0) | (factors == 0))
+    is_normal = (products >= float(limits.tiny)) & (products <= float(limits.max))
+    return bool((is_zero | is_normal).all())
 
 
 def add_constant(graph: Graph, stem: str, array: Array) -> str:

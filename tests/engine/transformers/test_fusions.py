@@ -16,10 +16,13 @@ from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
 )
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
+from ortpkg.session.inference_session import InferenceSession
 from tests.engine.transformers.transformation import (
     apply,
     assert_becomes,
     assert_unchanged,
+    named_constants,
+    parse,
 )
 
 NORMALIZATION = RuleDriver("test", [CONV_BATCH_NORMALIZATION_FUSION])
@@ -225,3 +228,77 @@ def test_a_normalization_that_others_use_too_keeps_its_scale() -> None:
            { a = BatchNormalization <epsilon = 0.1> (x, s, t, m, v) y = Mul(a, c) }""",
         weights=CONV,
     )
+
+
+# --- constants whose product or sum does not fit --------------------------------------------------
+
+CONV_ALONE = "a = Conv(x, w)"
+CONV_AND_BIAS = "a = Conv(x, w, b)"
+NORMALIZED = "a = BatchNormalization <epsilon = 0.0> (x, s, t, zero, one)"
+LARGE, SMALL = 1e30, 1e-30
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "constants", "expected"),
+    [
+        (f"{CONV_ALONE} y = Mul(a, f)", [0, 2], {"w": [1, 1], "f": np.inf}, np.inf),
+        (f"{CONV_ALONE} y = Mul(a, f)", [0, SMALL], {"w": [0, LARGE], "f": LARGE}, LARGE),
+        (f"{CONV_ALONE} y = Mul(a, f)", [0, LARGE], {"w": [0, SMALL], "f": SMALL}, SMALL),
+        (
+            f"{CONV_AND_BIAS} y = Add(a, f)",
+            [0, -3e38],
+            {"w": [0, 1], "b": 3e38, "f": 3e38},
+            3e38,
+        ),
+        (
+            f"{CONV_ALONE} y = BatchNormalization <epsilon = 0.0> (a, s, t, zero, one)",
+            [0, SMALL],
+            {"w": [0, LARGE], "s": LARGE, "t": 0},
+            LARGE,
+        ),
+        (
+            f"{CONV_AND_BIAS} y = BatchNormalization <epsilon = 0.0> (a, s, t, zero, one)",
+            [0, -3e38],
+            {"w": [0, 1], "b": 3e38, "s": 2, "t": 0},
+            0,
+        ),
+        (f"{NORMALIZED} y = Mul(a, f)", [0], {"s": 1, "t": 1, "f": np.inf}, np.inf),
+        (f"{NORMALIZED} y = Mul(a, f)", [SMALL], {"s": LARGE, "t": 0, "f": LARGE}, LARGE),
+        (f"{NORMALIZED} y = Mul(a, f)", [LARGE], {"s": SMALL, "t": 0, "f": SMALL}, SMALL),
+        (f"{NORMALIZED} y = Add(a, f)", [-3e38], {"s": 1, "t": 3e38, "f": 3e38}, 3e38),
+    ],
+)
+def test_constants_that_do_not_fit_once_they_are_joined_stay_apart(
+    body: str, x: list[float], constants: dict[str, Any], expected: float
+) -> None:
+    arrays = {
+        name: np.asarray(value, np.float32).reshape((1, 1, -1) if name in ("w", "f") else (1,))
+        for name, value in {**constants, "zero": 0, "one": 1}.items()
+    }
+    text = f"g (float[1, 1, {len(x)}] x) => (float[1, 1, 1] y) {{ {body} }}"
+    session = InferenceSession(
+        parse(text, named_constants(arrays, text)).SerializeToString(),
+        providers=["CPUExecutionProvider"],
+    )
+    (y,) = session.run(None, {"x": np.asarray(x, np.float32).reshape(1, 1, -1)})
+    np.testing.assert_allclose(y.item(), expected, rtol=1e-6)
+
+
+def test_float16_weights_that_would_lose_their_digits_stay_as_they_are() -> None:
+    constants = {name: np.full((1, 1, 1), 1e-4, np.float16) for name in "wf"}
+    text = "g (float16[1, 1, 1] x) => (float16[1, 1, 1] y) { a = Conv(x, w) y = Mul(a, f) }"
+    session = InferenceSession(
+        parse(text, constants).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (y,) = session.run(None, {"x": np.full((1, 1, 1), 1e4, np.float16)})
+    np.testing.assert_allclose(y.item(), 1e-4, rtol=2e-3)
+
+
+def test_a_channel_that_a_factor_of_zero_closes_is_fused() -> None:
+    graph = apply(
+        AFFINE,
+        "g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y) { a = Conv(x, w) y = Mul(a, f) }",
+        weights={**CONV, "f": np.array([0, 1, 0, -2], np.float32).reshape(4, 1, 1)},
+    )
+
+    assert [node.op_type for node in graph.nodes] == ["Conv"]

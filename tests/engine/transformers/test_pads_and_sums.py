@@ -67,6 +67,8 @@ IMAGE = "float[1, 2, 7, 7] x, float[1, 3, 5, 5] r"
          "float[1, 3, 8, 10] y"),
         ('Pad <mode = "constant"> (x, pads)', 'Conv <auto_pad = "VALID"> (a, k)',
          "<auto_pad = \"NOTSET\", pads = [1, 2, 0, 1]>", "float[1, 3, 6, 8] y"),
+        ("Pad(x, pads)", 'Conv <auto_pad = "VALID", pads = [1, 1, 1, 1]> (a, k)',
+         "<auto_pad = \"NOTSET\", pads = [1, 2, 0, 1]>", "float[1, 3, 6, 8] y"),
     ],
 )  # fmt: skip
 def test_padding_moves_into_the_convolution(pad: str, conv: str, after: str, outputs: str) -> None:
