@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ortpkg.errors import quoted
 from ortpkg.graph.graph import Node
-from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
+
+Tensor = npt.NDArray[Any]
 
 _MODES = ("nearest", "linear", "cubic")
 #: Elements of an output between two checks of limits; 2^24 texts take a tenth of a second.

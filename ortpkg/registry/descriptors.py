@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.documents.frozen import EMPTY
+from ortpkg.storage.digest_text import is_digest
 
-_DIGEST = re.compile("sha256:[0-9a-f]{64}")
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
 )
@@ -56,11 +56,6 @@ class Descriptor:
         if self.artifact_type:
             document["artifactType"] = self.artifact_type
         return document
-
-
-def is_digest(text: object) -> bool:
-    """Return True for a SHA-256 digest in OCI notation; other algorithms are not supported."""
-    return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 def parse_descriptor(value: Any) -> Descriptor:

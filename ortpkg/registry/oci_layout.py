@@ -25,7 +25,7 @@ from ortpkg.errors import (
     RegistryError,
     quoted,
 )
-from ortpkg.registry.descriptors import Descriptor, is_digest, parse_descriptor
+from ortpkg.registry.descriptors import Descriptor, parse_descriptor
 from ortpkg.registry.references import is_tag
 from ortpkg.registry.repository import (
     INDEX_MEDIA_TYPE,
@@ -33,6 +33,7 @@ from ortpkg.registry.repository import (
     MOST_MANIFEST_NBYTES,
     Repository,
 )
+from ortpkg.storage.digest_text import is_digest
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_replacement import remove_leftovers, replace_file
 from ortpkg.storage.hashing import Sha256Stream, hash_bytes

@@ -23,7 +23,7 @@ from ortpkg.errors import (
 )
 from ortpkg.registry.blob_download import BlobDownload
 from ortpkg.registry.blob_upload import BlobUpload
-from ortpkg.registry.descriptors import Descriptor, is_digest, parse_descriptor
+from ortpkg.registry.descriptors import Descriptor, parse_descriptor
 from ortpkg.registry.http_addresses import origin, parse_registry_host
 from ortpkg.registry.http_transport import WholeAnswer
 from ortpkg.registry.references import is_repository, is_tag
@@ -38,6 +38,7 @@ from ortpkg.registry.referrers import (
 from ortpkg.registry.registry_answers import parse_json_object, refusal
 from ortpkg.registry.registry_client import RegistryClient
 from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MOST_MANIFEST_NBYTES, Repository
+from ortpkg.storage.digest_text import is_digest
 
 _ACCEPTED = (
     f"application/vnd.oci.image.manifest.v1+json, {INDEX_MEDIA_TYPE},"

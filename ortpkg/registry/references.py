@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ortpkg.errors import PackageReferenceError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.registry.descriptors import is_digest
 from ortpkg.registry.url_references import (
     ARCHIVE_SUFFIX,
     URL_SCHEMES,
     UrlReference,
     parse_url_reference,
 )
+from ortpkg.storage.digest_text import is_digest
 
 DEFAULT_TAG = "latest"
 _PATH_SUFFIXES = (".ortpackage", ARCHIVE_SUFFIX, ".onnx")

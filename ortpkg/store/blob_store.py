@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ortpkg.errors import LayerMismatchError, StoreError, quoted
-from ortpkg.registry.descriptors import Descriptor, is_digest
+from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.repository import RangeNotSupportedError
 from ortpkg.storage.digest_cache import content_sha256
+from ortpkg.storage.digest_text import is_digest
 from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.hashing import hash_bytes, hash_file, hashed_beside
 from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ortpkg.errors import quoted
-from ortpkg.registry.descriptors import is_digest
+from ortpkg.storage.digest_text import is_digest
 from ortpkg.store.generations import (
     Generation,
     current_generation,

@@ -18,9 +18,10 @@ from typing import Any
 from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.paths.path_text import why_not_a_name
-from ortpkg.registry.descriptors import is_digest
 from ortpkg.registry.references import is_store_name
-from ortpkg.store.store_folder import StoreFolder, damaged, dump_json, names_in, read_json
+from ortpkg.storage.digest_text import is_digest
+from ortpkg.store.store_folder import StoreFolder, names_in
+from ortpkg.store.stored_documents import damaged, dump_json, read_json
 
 _CURRENT, _RECORD = "current.json", "generation.json"
 _NUMBER = re.compile("[0-9]{7}")

@@ -23,7 +23,8 @@ from typing import Self
 from ortpkg.errors import StoreError, quoted
 from ortpkg.storage.held_file import hold, is_held
 from ortpkg.store.process_names import Maker, maker_of, new_name
-from ortpkg.store.store_folder import StoreFolder, dump_json, names_in, read_json
+from ortpkg.store.store_folder import StoreFolder, names_in
+from ortpkg.store.stored_documents import dump_json, read_json
 
 _LEASE, _COLLECTION = ".lease", ".gc"
 _WAIT_S = 60.0

@@ -12,7 +12,8 @@ from ortpkg.errors import StoreError
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
 from ortpkg.store.generations import Generation
-from ortpkg.store.store_folder import StoreFolder, read_json
+from ortpkg.store.store_folder import StoreFolder
+from ortpkg.store.stored_documents import read_json
 
 _INDEX = "index.json"
 _NAME = "org.opencontainers.image.ref.name"

@@ -22,11 +22,12 @@ from ortpkg.errors import StoreError, quoted
 from ortpkg.package.changes.store_guard import RECEIPT
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
-from ortpkg.registry.descriptors import is_digest
 from ortpkg.storage.digest_cache import content_sha256
+from ortpkg.storage.digest_text import is_digest
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.receipts import FileMode, Receipt, StoredFile, read_receipt
-from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
+from ortpkg.store.store_folder import StoreFolder, names_in
+from ortpkg.store.stored_documents import dump_json
 from ortpkg.store.tree_files import FileMaker
 
 _KEY_CHARACTERS = 16

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.registry.descriptors import is_digest
+from ortpkg.storage.digest_text import is_digest
 from ortpkg.store.process_names import this_machine
-from ortpkg.store.store_folder import StoreFolder, damaged, names_in, read_json
+from ortpkg.store.store_folder import StoreFolder, names_in
+from ortpkg.store.stored_documents import damaged, read_json
 
 _NAME_CHARACTERS = 16
 #: Age after which a lock of another machine is forgotten; its file cannot be seen from here.

@@ -14,8 +14,8 @@ from typing import Any
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.package.changes.store_guard import RECEIPT
 from ortpkg.package.paths.path_text import why_not_a_name
-from ortpkg.registry.descriptors import is_digest
-from ortpkg.store.store_folder import damaged, read_json
+from ortpkg.storage.digest_text import is_digest
+from ortpkg.store.stored_documents import damaged, read_json
 
 
 class FileMode(StrEnum):

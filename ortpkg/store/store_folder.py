@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from ortpkg.errors import StoreError, quoted
 from ortpkg.package.changes.store_guard import PACKAGES, STORE_MARK
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.store.process_names import new_name
+from ortpkg.store.stored_documents import dump_json, read_json
 
 _MARK_CONTENT = {"schema_version": "1.0"}
 _LAYOUT = "oci-layout"
@@ -22,16 +22,7 @@ _LAYOUT_CONTENT = {"imageLayoutVersion": "1.0.0"}  # OCI image specification 1.1
 _TEMPORARY = ".ortpkg-"
 _ATTEMPTS = 5
 _OF_THE_DISK = frozenset({"lost+found"})
-#: Largest document; receipts of packages with 100,000 files are smaller.
-_MOST_NBYTES = 64 * 1024 * 1024
 
-#: Where several users may write (leases), a link or a pipe may lie there.
-_FOR_READING = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 _FULL = "its disk is full: free some space (ortpkg gc), or name another folder in ORTPKG_STORE"
 _NO_FOLDER = "it is no folder, or lies in something that is none: name another in ORTPKG_STORE"
@@ -230,51 +221,6 @@ class StoreFolder:
                 f"cannot {doing}, in the store {quoted(self.root)}: {reason}{where}; what was"
                 " installed is as it was"
             ) from error
-
-
-def dump_json(value: Mapping[str, Any]) -> bytes:
-    """Return a document of the store as readable JSON in UTF-8."""
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode(errors="replace")
-
-
-def read_json(path: Path | str) -> dict[str, Any] | None:
-    """Return a document of the store, or None if it does not exist.
-
-    Raises:
-        StoreError: The document is damaged.
-        OSError: The document cannot be read.
-    """
-    try:
-        content = _read_bytes(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except IsADirectoryError as error:
-        raise damaged(path) from error
-    try:
-        value = json.loads(content) if len(content) <= _MOST_NBYTES else None
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise damaged(path)
-    return value
-
-
-def _read_bytes(path: Path | str) -> bytes:
-    """Return a file's content, up to one byte past the limit; three times faster than a stream."""
-    descriptor = os.open(path, _FOR_READING)
-    try:
-        nbytes = min(os.fstat(descriptor).st_size, _MOST_NBYTES)
-        return os.read(descriptor, nbytes + 1)
-    finally:
-        os.close(descriptor)
-
-
-def damaged(path: Path | str) -> StoreError:
-    """Return the error for a document of the store with missing or impossible content."""
-    return StoreError(
-        f"{quoted(path)} is damaged: delete it, and install the package again (other packages are"
-        " not touched)"
-    )
 
 
 def names_in(folder: Path) -> list[str]:
