@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULES = ("capi", "devices", "errors")
+#: Modules with a public name of their own, by it.
+_MODULES = {"capi": "ortpkg.capi", "devices": "ortpkg.devices", "errors": "ortpkg.errors"}
 #: Public names by module; type checkers read the same in ``ortpkg/__init__.py``.
 _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.api.model_package": "ComponentModel ModelPackage",
@@ -56,7 +57,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
         "OrtMemoryInfoDeviceType OrtSparseFormat"
     ),
     "ortpkg.session.onnxruntime_surface": "OrtEpAssignedNode OrtEpAssignedSubgraph",
-    "ortpkg.session.options": "ExecutionMode GraphOptimizationLevel RunOptions SessionOptions",
+    "ortpkg.session.options": ("ExecutionMode GraphOptimizationLevel RunOptions SessionOptions"),
     "ortpkg.session.ort_device": "OrtDevice",
     "ortpkg.session.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
     "ortpkg.session.ort_value": "OrtValue copy_tensors",
@@ -93,7 +94,7 @@ def public_object(name: str) -> Any:
         AttributeError: There is none.
     """
     if name in _MODULES:
-        return importlib.import_module(f"ortpkg.{name}")
+        return importlib.import_module(_MODULES[name])
     return _loaded(name, MODULE_OF_NAME, "ortpkg")
 
 

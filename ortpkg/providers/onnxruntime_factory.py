@@ -174,7 +174,7 @@ class OnnxRuntimeEpFactory(EpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        """Rate our own contexts (``ortpkg.providers.compatibility_info``); others by onnxruntime.
+        """Rate our own contexts; onnxruntime rates those of others.
 
         onnxruntime is asked in a child process; its answer is remembered per string and device.
         NOT_APPLICABLE for the CPU provider and for providers without devices, which rate nothing;

@@ -48,7 +48,7 @@ class _Flag:
 
 @dataclass(slots=True, kw_only=True)
 class OptionAdditions(KnownAttributesOnly):
-    """The part of :class:`~ortpkg.session.options.SessionOptions` that is set by method calls."""
+    """Part of the session options that is set by method calls."""
 
     _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
     _free_denotations: dict[str, int] = field(default_factory=dict, repr=False)

@@ -35,7 +35,7 @@ ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedCon
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWishes:
-    """Arguments of a session; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+    """Arguments of a session, as ``InferenceSession`` takes them.
 
     Attributes:
         options: the session's own options, as :func:`effective_options` returns them.

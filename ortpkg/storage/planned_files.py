@@ -25,7 +25,7 @@ class PlannedFiles(NamedTuple):
 
 
 class Rehearsed(Exception):  # not an error: it ends a rehearsal where its change would begin
-    """End of a :class:`~ortpkg.storage.rehearsal.Rehearsal`, where the first file would change."""
+    """End of a rehearsal, where the first file would change."""
 
     def __init__(self, files: PlannedFiles) -> None:
         super().__init__(f"{files.root} would change")

@@ -81,7 +81,7 @@ class ContextVerdicts:
 
     @cached_property
     def _publisher(self) -> PublisherTrust:
-        from ortpkg.trust.publisher_trust import (  # signatures: most contexts were made here
+        from ortpkg.trust.publisher_trust import (  # signatures: seldom needed
             PublisherTrust,
             publisher_trust,
         )
