@@ -18,11 +18,10 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
-from ortpkg.cli.common_flags import add_common_flags
+from ortpkg.cli.command_parameters import add_common_flags, with_single_options
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, print_help
 from ortpkg.cli.package_argument import resolved_packages
-from ortpkg.cli.parameter_groups import with_single_options
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults

@@ -38,24 +38,15 @@ from ortpkg.cli.batch_options import (
     WorkerThreadsOption,
 )
 from ortpkg.cli.batch_output import BatchOutput
+from ortpkg.cli.choice_options import VariantChoice
 from ortpkg.cli.early_checks import verify_package_eps
-from ortpkg.cli.parameters import (
-    BackendOption,
-    ComponentOption,
-    DeviceOption,
-    EpOption,
-    PolicyOption,
-    ProviderOptionsOption,
-    TrustOption,
-    VariantOption,
-    parse_options,
-)
+from ortpkg.cli.given_inputs import ResizeOption
+from ortpkg.cli.parameters import ProviderOptionsOption, TrustOption
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption, ResizeOption
+from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.selection.wishes import SelectionWishes
 
 
 def command(
@@ -77,13 +68,9 @@ def command(
     threads: WorkerThreadsOption = 1,
     in_process: InProcessOption = False,
     same_results: SameResultsOption = None,
-    component: ComponentOption = None,
-    variant: VariantOption = None,
-    device: DeviceOption = None,
-    ep: EpOption = None,
+    *,
+    choice: VariantChoice,
     provider_option: ProviderOptionsOption = None,
-    policy: PolicyOption = "default",
-    backend: BackendOption = "auto",
     timeout: BatchTimeoutOption = None,
     memory_limit: BatchMemoryLimitOption = None,
     canary: CanaryOption = False,
@@ -98,7 +85,7 @@ def command(
     """
     if in_process and (ray is not None or workers not in {None, 1}):
         raise UsageError("--in-process runs without Ray: it has no --ray and no --workers")
-    verify_package_eps([ep], Path(package))
+    verify_package_eps([choice.ep], Path(package))
     wishes = BatchWishes(
         inputs=tuple(inputs),
         output=folder.absolute(),
@@ -113,18 +100,10 @@ def command(
         same_results=same_results,
         resume=resume,
     )
-    selection = SelectionWishes(
-        variant=variant,
-        device=device,
-        ep=ep,
-        backend=backend,
-        policy=policy,
-        provider_options=parse_options("--provider-option", provider_option),
-    )
     use = PackageUse(
         reference=_absolute(package),
-        component=component,
-        wishes=selection,
+        component=choice.component,
+        wishes=choice.wishes(provider_option),
         threads=threads,
         trust=trust,
         canary=canary,

@@ -12,17 +12,11 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.bench_progress import bench_progress
 from ortpkg.cli.bench_text import print_report
+from ortpkg.cli.choice_options import VariantFilter
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import parse_sizes
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
-from ortpkg.cli.parameters import (
-    ComponentOption,
-    DeviceOption,
-    EpOption,
-    SampledPackageArgument,
-    TrustOption,
-    VariantOption,
-)
+from ortpkg.cli.parameters import SampledPackageArgument, TrustOption
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, whole_number
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
@@ -124,10 +118,8 @@ RecordOption = Annotated[
 def command(
     output: Output,
     package: SampledPackageArgument = None,
-    component: ComponentOption = None,
-    variant: VariantOption = None,
-    ep: EpOption = None,
-    device: DeviceOption = None,
+    *,
+    choice: VariantFilter,
     backend: BackendOption = None,
     repeat: RepeatOption = None,
     duration: DurationOption = None,
@@ -152,10 +144,10 @@ def command(
     from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
 
     wishes = BenchWishes(
-        component=component,
-        variant=variant,
-        ep=ep,
-        device=device,
+        component=choice.component,
+        variant=choice.variant,
+        ep=choice.ep,
+        device=choice.device,
         backend=backend,
         sizes=parse_sizes(dimensions),
         trust=trust,

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ortpkg.authoring.opening import NamedKind, kind_of, package_folder
+from ortpkg.cli.choice_options import VariantFilter
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.parameters import (
-    BackendOption,
-    ComponentOption,
-    DeviceOption,
-    DryRunOption,
-    EpOption,
-    TrustOption,
-    VariantOption,
-    one_of,
-)
+from ortpkg.cli.parameters import BackendOption, DryRunOption, TrustOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import ep_named, short_ep_names
@@ -75,10 +67,8 @@ def command(
     output: Output,
     action: ActionArgument = Action.LIST,
     target: CacheTargetArgument = None,
-    component: ComponentOption = None,
-    variant: VariantOption = None,
-    ep: EpOption = None,
-    device: DeviceOption = None,
+    *,
+    choice: VariantFilter,
     backend: BackendOption = "auto",
     keep: KeepOption = None,
     trust: TrustOption = False,
@@ -90,18 +80,14 @@ def command(
     if action is Action.WHY:
         what = chosen_package(target, output)
         if kind_of(what) is NamedKind.MODEL:
-            return _why(
-                _answers(what, component, variant, ep, device, backend, trust=trust), output
-            )
+            return _why(_answers(what, choice, backend, trust=trust), output)
         with package_folder(what) as root:
-            return _why(
-                _answers(root, component, variant, ep, device, backend, trust=trust), output
-            )
+            return _why(_answers(root, choice, backend, trust=trust), output)
     if target is not None:
         raise UsageError(f"cache {action} takes no package or model")
     if action is Action.CLEAR:
-        return _clear(ep, keep, output, dry_run=dry_run)
-    return _list(ep, output)
+        return _clear(choice.ep, keep, output, dry_run=dry_run)
+    return _list(choice.ep, output)
 
 
 def _list(ep: str | None, output: Output) -> int:
@@ -241,30 +227,25 @@ def _files(count: int) -> str:
 
 
 def _answers(
-    target: Path,
-    component: str | None,
-    variant: str | None,
-    ep: str | None,
-    device: str | None,
-    backend: str,
-    *,
-    trust: bool,
+    target: Path, choice: VariantFilter, backend: str, *, trust: bool
 ) -> list[CacheAnswer]:
     from ortpkg.api.model_package import ModelPackage
     from ortpkg.doctor.cache_answers import explain_model, explain_variant  # numpy and onnx
     from ortpkg.selection.wishes import SelectionWishes
 
     if not target.is_dir():
-        if ep is None:
+        if choice.ep is None:
             raise UsageError("a model file needs --ep: which execution provider is it about?")
-        return [explain_model(target, ep, device)]
+        return [explain_model(target, choice.ep, choice.device)]
     package = ModelPackage(target, trust=trust)
     names = (
-        [component]
-        if component is not None
+        [choice.component]
+        if choice.component is not None
         else [component_model.name for component_model in package.component_models]
     )
-    wishes = SelectionWishes(variant=variant, ep=ep, device=device, backend=backend)
+    wishes = SelectionWishes(
+        variant=choice.variant, ep=choice.ep, device=choice.device, backend=backend
+    )
     return [
         explain_variant(
             package.best_variant(name, wishes), package.info, backend=backend, trust=trust

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts
+from ortpkg.cli.compile_options import CompileOptions
 from ortpkg.cli.completion import complete_component, complete_ep, complete_variant
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.parameters import (
-    CompileBackendOption,
-    CompileDeviceOption,
-    CompileForOption,
-    CompileMemoryLimitOption,
-    CompileTimeoutOption,
     DryRunOption,
     PackageArgument,
     ProviderOptionsOption,
-    Reader,
     parse_options,
 )
 from ortpkg.cli.progress import elapsed
@@ -121,19 +116,16 @@ def command(
     ep: EpOption = None,
     component: ComponentOption = None,
     variants: VariantsOption = None,
-    device: CompileDeviceOption = None,
-    backend: CompileBackendOption = None,
     name: NameOption = None,
     provider_options: ProviderOptionsOption = None,
     targets: TargetsOption = None,
     for_device: ForDeviceOption = "",
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
-    reader: CompileForOption = Reader.ORTPKG,
     renew: RenewOption = False,
     overwrite: OverwriteOption = False,
-    timeout: CompileTimeoutOption = 3600.0,
-    memory_limit: CompileMemoryLimitOption = None,
+    *,
+    compiler: CompileOptions,
     dry_run: DryRunOption = False,
 ) -> int:
     """Compile plain variants for an execution provider of this machine, and add the results.
@@ -148,8 +140,8 @@ def command(
 
     wishes = CompileWishes(
         ep=ep or "",
-        device=device,
-        backend=backend,
+        device=compiler.device,
+        backend=compiler.backend,
         component=component,
         variants=tuple(variants or ()),
         name=name,
@@ -158,11 +150,11 @@ def command(
         for_device=for_device,
         is_embedded=embed,
         shares_weights=share_weights,
-        for_onnxruntime=reader is Reader.ONNXRUNTIME,
+        for_onnxruntime=compiler.for_onnxruntime,
         renews=renew,
         overwrites=overwrite,
-        timeout_s=timeout,
-        memory_limit_nbytes=memory_limit,
+        timeout_s=compiler.timeout,
+        memory_limit_nbytes=compiler.memory_limit,
     )
     start = time.perf_counter()
     with elapsed("compiling"):

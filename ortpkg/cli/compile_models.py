@@ -14,20 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ortpkg.cli import interrupts
+from ortpkg.cli.compile_options import CompileOptions
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.early_checks import verify_eps
-from ortpkg.cli.parameters import (
-    CompileBackendOption,
-    CompileDeviceOption,
-    CompileForOption,
-    CompileMemoryLimitOption,
-    CompileTimeoutOption,
-    DryRunOption,
-    OverwriteOption,
-    Reader,
-    parse_options,
-)
+from ortpkg.cli.parameters import DryRunOption, OverwriteOption, parse_options
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
@@ -87,11 +78,8 @@ def command(
     provider_options: ProviderOptionsOption = "",
     config_entries: ConfigEntriesOption = None,
     output_folder: OutputFolderOption = None,
-    device: CompileDeviceOption = None,
-    backend: CompileBackendOption = None,
-    reader: CompileForOption = Reader.ORTPKG,
-    timeout: CompileTimeoutOption = 3600.0,
-    memory_limit: CompileMemoryLimitOption = None,
+    *,
+    compiler: CompileOptions,
     trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -112,19 +100,19 @@ def command(
     request = CompileRequest(
         jobs=tuple(_job(source, folder) for source in sources),
         ep=ep,
-        device=device,
-        backend=backend,
+        device=compiler.device,
+        backend=compiler.backend,
         provider_options=_pairs("-i", [provider_options]),
         config_entries=_entries(config_entries or [], output),
         is_shared=True,
-        for_onnxruntime=reader is Reader.ONNXRUNTIME,
-        memory_limit_nbytes=memory_limit,
+        for_onnxruntime=compiler.for_onnxruntime,
+        memory_limit_nbytes=compiler.memory_limit,
     )
     start = time.perf_counter()
     with elapsed("compiling"):
         compiled = compile_model_files(
             request,
-            timeout_s=timeout,
+            timeout_s=compiler.timeout,
             trust=trust,
             overwrite=overwrite,
             notify=output.warning,

@@ -1,14 +1,22 @@
-"""Inputs of a model as the command line gives them: files, or random values."""
+"""Inputs of a model as the command line gives them: files, or random values, and their options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from ortpkg.cli.completion import complete_input
+from ortpkg.cli.quantity_arguments import whole_number
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean_path
+
+ResizeOption = Annotated[
+    bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +95,52 @@ def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:
             )
         sizes[name] = int(size)
     return sizes
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """Files with inputs, and random values for the inputs without a file."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="[NAME=]FILE",
+            help=(
+                "An input from an npy, npz, png or jpeg file; without a name, all that an npz file"
+                " has. Repeatable."
+            ),
+            autocompletion=complete_input,
+        ),
+    ] = None
+    random: Annotated[
+        bool,
+        typer.Option("--random", help="Random values for the inputs that --input leaves open."),
+    ] = False
+    seed: Annotated[
+        int,
+        typer.Option("--seed", metavar="N", help="Seed of --random.", parser=whole_number(0)),
+    ] = 0
+    dimensions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dim",
+            metavar="NAME=SIZE",
+            help="A size for a symbolic dimension of --random. Repeatable.",
+        ),
+    ] = None
+    resize: ResizeOption = False
+
+    def given(self) -> GivenInputs:
+        """Return the inputs that the options give.
+
+        Raises:
+            UsageError: A size has another form or needs --random, or a file does not exist.
+        """
+        return GivenInputs(
+            self.inputs or (),
+            self.seed if self.random else None,
+            parse_sizes(self.dimensions),
+            resize=self.resize,
+        )

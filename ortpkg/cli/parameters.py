@@ -20,7 +20,7 @@ from ortpkg.cli.completion import (
     complete_variant,
 )
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, number
+from ortpkg.cli.quantity_arguments import number
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
@@ -50,13 +50,6 @@ def _completion(words: type[StrEnum]) -> Callable[[str], list[str]]:
         return [word for word in words if word.startswith(incomplete)]
 
     return offered
-
-
-class Reader(StrEnum):
-    """Program that is to load compiled contexts."""
-
-    ORTPKG = "ortpkg"
-    ONNXRUNTIME = "onnxruntime"
 
 
 _REFERENCES = "a folder (name.ortpackage), a name in the store, oci://host/repository:tag, ..."
@@ -256,57 +249,6 @@ BackendOption = Annotated[
 ProviderOptionsOption = Annotated[
     list[str] | None,
     typer.Option("--provider-option", metavar="KEY=VALUE", help="An option of the EP. Repeatable."),
-]
-CompileDeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--device",
-        metavar="D",
-        help="Compile for this kind of device.",
-        autocompletion=complete_device,
-    ),
-]
-CompileForOption = Annotated[
-    Reader,
-    typer.Option(
-        "--for",
-        **one_of(Reader),
-        help=(
-            "Who shall load the contexts: ortpkg, or onnxruntime's EP of the name (OpenVINO, QNN),"
-            " and ortpkg too."
-        ),
-    ),
-]
-CompileBackendOption = Annotated[
-    str | None,
-    typer.Option(
-        "--backend",
-        metavar="B",
-        help="Backend whose EP compiles: onnxruntime or a plug-in; default: the first that has it.",
-        autocompletion=complete_backend,
-    ),
-]
-CompileTimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="T",
-        help="Time that compiling may take: 90s, 30min; a number alone is seconds. Default: 1h.",
-        show_default=False,
-        parser=duration_argument,
-    ),
-]
-CompileMemoryLimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        help=(
-            "Memory that the process that compiles may hold: 800MB, 2GiB; a number alone is bytes."
-            " Default: the machine's."
-        ),
-        parser=nbytes_argument,
-    ),
 ]
 NameOption = Annotated[
     str | None,

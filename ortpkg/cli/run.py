@@ -11,25 +11,19 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.opening import opened
+from ortpkg.cli.choice_options import VariantChoice
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
+from ortpkg.cli.given_inputs import GivenInputs, InputOptions
 from ortpkg.cli.interruptible import interruptible
 from ortpkg.cli.load_limits import DEFAULT_TIMEOUT_S, MemoryLimitOption, TimeoutOption
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, verify_reads_no
 from ortpkg.cli.parameters import (
-    BackendOption,
     CompatOption,
-    ComponentOption,
-    DeviceOption,
-    EpOption,
     ExternalPathsOption,
-    PolicyOption,
     ProviderOptionsOption,
     SampledPackageArgument,
     TrustOption,
     TrustPolicyOption,
-    VariantOption,
-    parse_options,
 )
 from ortpkg.cli.placement_table import ExpectedPlacement, placement_json
 from ortpkg.cli.rendering import Output, duration_text
@@ -38,14 +32,9 @@ from ortpkg.cli.run_options import (
     AllowFallbackOption,
     CacheOption,
     CanaryOption,
-    DimensionsOption,
-    InputsOption,
     IsolateOption,
     MinOffloadOption,
     OutputOption,
-    RandomOption,
-    ResizeOption,
-    SeedOption,
     StrictOption,
     ThreadsOption,
     VerifyOption,
@@ -70,20 +59,12 @@ if TYPE_CHECKING:
 def command(
     output: Output,
     package: SampledPackageArgument = None,
-    component: ComponentOption = None,
-    variant: VariantOption = None,
-    inputs: InputsOption = None,
-    random: RandomOption = False,
-    seed: SeedOption = 0,
-    dimensions: DimensionsOption = None,
-    resize: ResizeOption = False,
+    *,
+    inputs: InputOptions,
     output_path: OutputOption = None,
     overwrite: OverwriteFileOption = False,
-    device: DeviceOption = None,
-    ep: EpOption = None,
+    choice: VariantChoice,
     provider_option: ProviderOptionsOption = None,
-    policy: PolicyOption = "default",
-    backend: BackendOption = "auto",
     timeout: TimeoutOption = None,
     memory_limit: MemoryLimitOption = None,
     threads: ThreadsOption = None,
@@ -106,27 +87,18 @@ def command(
     --min-offload or --strict is not met.
     """
     run_options = _run_options(timeout, memory_limit)
-    given_inputs = GivenInputs(
-        inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
-    )
+    given_inputs = inputs.given()
     if output_path is not None:
         verify_output(output_path, "--output", OutputKind.ARRAYS, overwrite=overwrite)
         verify_reads_no(
             output_path, "--output", (Path(text.rpartition("=")[2]) for text in given_inputs.files)
         )
     root = chosen_package(package, output)
-    wishes = SelectionWishes(
-        variant=variant,
-        device=device,
-        ep=ep,
-        backend=backend,
-        policy=policy,
-        provider_options=parse_options("--provider-option", provider_option),
-    )
+    wishes = choice.wishes(provider_option)
     isolated = isolate if isolate is not None else timeout is not None or memory_limit is not None
     create = partial(
         ModelVariant.create_session,
-        backend=backend,
+        backend=choice.backend,
         verify=verify,
         isolate=isolated,
         limits=run_options,
@@ -142,7 +114,7 @@ def command(
     ):
         model_package = ModelPackage.of(info, trust=trust)
         tries = canary and _canary(output, run_options, verify=verify)
-        runner = _Runner(model_package, output, expected, component, wishes, tries, create)
+        runner = _Runner(model_package, output, expected, choice.component, wishes, tries, create)
         if given_inputs:
             return runner.run_inputs(given_inputs, output_path, run_options)
         return runner.run_samples(output_path, run_options, verify=verify)

@@ -1,4 +1,4 @@
-"""Options of ``ortpkg run``, some of which ``ortpkg samples`` shares."""
+"""Options of ``ortpkg run``, some of which other commands share."""
 
 from __future__ import annotations
 
@@ -7,39 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.completion import complete_input
 from ortpkg.cli.quantity_arguments import number, whole_number
 
-InputsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        "-i",
-        metavar="[NAME=]FILE",
-        help=(
-            "An input from an npy, npz, png or jpeg file; without a name, all that an npz file has."
-            " Repeatable."
-        ),
-        autocompletion=complete_input,
-    ),
-]
-RandomOption = Annotated[
-    bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")
-]
-SeedOption = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Seed of --random.", parser=whole_number(0))
-]
-DimensionsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dim",
-        metavar="NAME=SIZE",
-        help="A size for a symbolic dimension of --random. Repeatable.",
-    ),
-]
-ResizeOption = Annotated[
-    bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")
-]
 OutputOption = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write the outputs to this npz file."),

@@ -9,32 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ortpkg.cli.choice_options import VariantChoice
 from ortpkg.cli.dry_run import operations_for
-from ortpkg.cli.given_inputs import GivenInputs, parse_sizes
+from ortpkg.cli.given_inputs import GivenInputs, InputOptions
 from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import (
-    BackendOption,
-    ComponentOption,
-    DeviceOption,
     DryRunOption,
-    EpOption,
     OverwriteOption,
     PackageArgument,
-    PolicyOption,
     TrustOption,
-    VariantOption,
     one_of,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.run_options import (
-    DimensionsOption,
-    InputsOption,
-    RandomOption,
-    ResizeOption,
-    SeedOption,
-)
 from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.package.formats.samples import TaskTolerance, Tolerance
@@ -100,22 +87,14 @@ def command(
     action: ActionArgument,
     package: PackageArgument,
     name: SampleSetOption,
-    component: ComponentOption = None,
-    inputs: InputsOption = None,
-    random: RandomOption = False,
-    seed: SeedOption = 0,
-    dimensions: DimensionsOption = None,
-    resize: ResizeOption = False,
+    *,
+    inputs: InputOptions,
     expected: ExpectedOption = None,
     tolerances: TolerancesOption = None,
     task: TaskOption = None,
     batched: BatchedOption = False,
     description: DescriptionOption = None,
-    variant: VariantOption = None,
-    device: DeviceOption = None,
-    ep: EpOption = None,
-    policy: PolicyOption = "default",
-    backend: BackendOption = "auto",
+    choice: VariantChoice,
     trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -131,24 +110,21 @@ def command(
         record_samples,
     )
 
-    given_inputs = GivenInputs(
-        inputs or (), seed if random else None, parse_sizes(dimensions), resize=resize
-    )
+    given_inputs = inputs.given()
     feeds, outputs, tolerated = _values(
-        package, component, given_inputs, expected or (), tolerances or ()
+        package, choice.component, given_inputs, expected or (), tolerances or ()
     )
     samples = SampleArrays(
         name=name,
         inputs=feeds,
         expected=outputs,
-        component=component,
+        component=choice.component,
         is_batched=batched,
         tolerances=tolerated,
-        task=None if task is None else _task(task, package, component),
-        variant=variant if action is Action.ADD else None,
+        task=None if task is None else _task(task, package, choice.component),
+        variant=choice.variant if action is Action.ADD else None,
         description=description,
     )
-    wishes = SelectionWishes(variant=variant, device=device, ep=ep, policy=policy, backend=backend)
     operations = operations_for(dry_run)
     if action is Action.ADD:
         if not samples.inputs and not (samples.tolerances or samples.task):
@@ -168,7 +144,7 @@ def command(
             overwrite=overwrite,
             trust=trust,
             operations=operations,
-            wishes=wishes,
+            wishes=choice.wishes(),
             on_note=output.note,
         )
     if output.is_json:

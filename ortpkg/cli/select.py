@@ -12,15 +12,12 @@ import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import is_packed, opened
+from ortpkg.cli.choice_options import VariantChoice
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.decision_output import open_decision_log
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import (
-    BackendOption,
     CompatOption,
-    ComponentOption,
-    DeviceOption,
-    EpOption,
     ExternalPathsOption,
     IncludeAbsentOption,
     MaxErrorOption,
@@ -28,14 +25,11 @@ from ortpkg.cli.parameters import (
     MaxMemoryOption,
     MaxSizeOption,
     MinPrecisionOption,
-    PolicyOption,
     ProfilesOption,
     ProviderOptionsOption,
     StrictFactsOption,
     TrustOption,
-    VariantOption,
     WhereOption,
-    parse_options,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.selection_table import (
@@ -88,12 +82,8 @@ LogOption = Annotated[
 def command(
     output: Output,
     packages: PackagesArgument = None,
-    component: ComponentOption = None,
-    device: DeviceOption = None,
-    ep: EpOption = None,
-    backend: BackendOption = "auto",
-    policy: PolicyOption = "default",
-    variant: VariantOption = None,
+    *,
+    choice: VariantChoice,
     provider_option: ProviderOptionsOption = None,
     profile: ProfilesOption = None,
     check_architecture: CheckArchitectureOption = False,
@@ -117,12 +107,8 @@ def command(
     Several packages, or several machine profiles, give a table. Exit code 3 means that somewhere
     nothing fits.
     """
-    wishes = SelectionWishes(
-        device=device,
-        backend=backend,
-        policy=policy,
-        variant=variant,
-        provider_options=parse_options("--provider-option", provider_option),
+    wishes = replace(
+        choice.wishes(provider_option),
         check_architecture=check_architecture,
         max_memory=max_memory,
         max_size=max_size,
@@ -141,14 +127,14 @@ def command(
             if len(opened_packages) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
             machine_wishes = replace(wishes, profile=profiles[0] if profiles else None)
-            return _compare(opened_packages[0], component, ep, machine_wishes, output)
+            return _compare(opened_packages[0], choice, machine_wishes, output)
         with open_decision_log(log_json, is_json=output.is_json) as log:
             choices = choose(
-                opened_packages, locations, component, profiles, replace(wishes, ep=ep, log=log)
+                opened_packages, locations, choice.component, profiles, replace(wishes, log=log)
             )
         _print_choices(choices, output, show_reasons=show_reasons)
         if not include_absent:
-            _note_absent(choices, replace(wishes, ep=ep), output)
+            _note_absent(choices, wishes, output)
     if any(choice.selection.best is None for choice in choices):
         return ExitCode.NO_SUITABLE_VARIANT
     return ExitCode.DONE
@@ -199,23 +185,19 @@ def _note_absent(choices: Sequence[Choice], wishes: SelectionWishes, output: Out
 
 
 def _compare(
-    package: ModelPackage,
-    component: str | None,
-    ep: str | None,
-    wishes: SelectionWishes,
-    output: Output,
+    package: ModelPackage, options: VariantChoice, wishes: SelectionWishes, output: Output
 ) -> int:
     from ortpkg.cli.comparison_table import (
         print_comparison,  # loaded late: a plain select has to be quick
     )
 
     names = (
-        [component]
-        if component is not None
+        [options.component]
+        if options.component is not None
         else [component_model.name for component_model in package.component_models]
     )
-    eps = [name for name in (ep or "").split(",") if name]
-    return print_comparison(package, names, eps, wishes, output)
+    eps = [name for name in (options.ep or "").split(",") if name]
+    return print_comparison(package, names, eps, replace(wishes, ep=None), output)
 
 
 def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: bool) -> None:

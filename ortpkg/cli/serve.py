@@ -9,17 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.authoring.opening import opened
-from ortpkg.cli.parameters import (
-    BackendOption,
-    ComponentOption,
-    DeviceOption,
-    EpOption,
-    PolicyOption,
-    TrustOption,
-    TrustPolicyOption,
-    VariantOption,
-    parse_options,
-)
+from ortpkg.cli.choice_options import VariantChoice
+from ortpkg.cli.parameters import TrustOption, TrustPolicyOption, parse_options
 from ortpkg.cli.rendering import Output, OutputError, is_quiet
 from ortpkg.cli.run_guard import end_process
 from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption, ThreadsOption, VerifyOption
@@ -47,7 +38,6 @@ from ortpkg.errors import ExitCode, LimitExceededError, UsageError, quoted
 from ortpkg.host.cores import usable_cores
 from ortpkg.package.reader import open_package
 from ortpkg.quantities import time_limit_text
-from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.policy_place import policy_in_use
 
 if TYPE_CHECKING:
@@ -75,12 +65,8 @@ def command(
     ssl_certfile: CertificateOption = None,
     ssl_keyfile: PrivateKeyOption = None,
     token_file: TokenFileOption = None,
-    component: ComponentOption = None,
-    variant: VariantOption = None,
-    device: DeviceOption = None,
-    ep: EpOption = None,
-    policy: PolicyOption = "default",
-    backend: BackendOption = "auto",
+    *,
+    choice: VariantChoice,
     threads: ThreadsOption = None,
     batch_latency: BatchLatencyOption = None,
     canary: CanaryOption = False,
@@ -100,13 +86,10 @@ def command(
 
     if name is not None and len(packages) != 1:
         raise UsageError(f"--name {quoted(name)}: several packages cannot have one name")
-    selection = SelectionWishes(
-        variant=variant, device=device, ep=ep, backend=backend, policy=policy
-    )
     wishes = LoadWishes(
         name=name,
-        selection=selection,
-        component=component,
+        selection=choice.wishes(),
+        component=choice.component,
         trust=trust,
         verify=verify,
         canary=canary,

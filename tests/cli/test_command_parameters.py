@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from ortpkg.cli.parameter_groups import with_single_options
+from ortpkg.cli.command_parameters import with_single_options
 
 WidthOption = Annotated[int, typer.Option("--width", help="Columns.")]
 
