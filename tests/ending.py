@@ -80,7 +80,8 @@ class _Ending:
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_timeout_set_timer(self, settings: Any) -> None:
         """Takes the limit that a mark of the test states."""
-        self._arm(settings.timeout)
+        if settings.timeout != self._limit_s:
+            self._arm(settings.timeout)
 
     def pytest_exception_interact(self) -> None:
         """Lets the clock go on: pytest has just stopped it, and the teardown is still to come."""

@@ -222,6 +222,7 @@ def dedup_uri(package: Path) -> str:
     return added.split("/")[1].removeprefix("sha256-")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("K18")
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "full disk"])
 def test_stopped_at_any_file_operation_every_variant_still_loads(

@@ -76,6 +76,7 @@ def copy_of(package: Path) -> Path:
     return Path(shutil.copytree(package, package.parent / "copy.ortpackage"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("K18")
 def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_running_again_completes(
     tmp_path: Path, old: Path, command: Command
@@ -97,6 +98,7 @@ def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_ru
     assert set(outcomes) == {"old", "new"}
 
 
+@pytest.mark.sampled(2)
 def test_out_of_disk_space_at_any_file_operation_there_is_exactly_the_old_or_the_new_package(
     tmp_path: Path, old: Path, command: Command
 ) -> None:

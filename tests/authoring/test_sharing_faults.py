@@ -93,6 +93,7 @@ def with_results_of(before: dict[str, list[Array]], root: Path) -> None:
     assert_same_results(before, {name: found[name] for name in before})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("K23")
 def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_running_again_completes(
     tmp_path: Path, old: Path, command: Command
@@ -121,6 +122,7 @@ def test_killed_at_any_file_operation_there_is_the_old_or_the_new_package_and_ru
     assert set(outcomes) == {"old", "new"}
 
 
+@pytest.mark.sampled(2)
 def test_out_of_disk_space_at_any_file_operation_there_is_the_old_or_the_new_package(
     tmp_path: Path, old: Path, command: Command
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_process_that_dies_leaves_a_valid_package(
     with_results_of(results, old)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "out of disk space"])
 def test_several_components_change_together(old: Path, tmp_path: Path, kill: bool) -> None:
     for name in ("d", "e"):

@@ -62,6 +62,7 @@ def test_a_tolerance_of_one_variant_loosens_no_other(ortpkg: RunCommand, package
     assert ortpkg("validate", package).code == 0
 
 
+@pytest.mark.slow
 def test_a_tolerance_of_one_variant_goes_before_a_task_of_all(
     ortpkg: RunCommand, package: Path
 ) -> None:

@@ -207,6 +207,7 @@ def test_a_reader_that_goes_away_in_between_has_what_it_wanted() -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+@pytest.mark.sampled(2)
 @posix
 @BUFFERING
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])

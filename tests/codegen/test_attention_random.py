@@ -78,6 +78,7 @@ def _expected(attention: Attention, arrays: dict[Tensor, Array], sizes: dict[str
     return made
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_attention(seed: int) -> None:
     random_ = random.Random(seed)

@@ -69,6 +69,7 @@ def _check(
     np.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("function", list(PoolFunction))
 @pytest.mark.parametrize("seed", range(4))

@@ -42,6 +42,7 @@ def test_few_rows_read_the_right_side_where_it_lies(
     close(arrays[output], arrays[left] @ arrays[right].swapaxes(0, 1))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("rows", [1, 4])
 @pytest.mark.parametrize(("columns", "k"), [(70, 64), (5, 21), (300, 3), (9, 0), (0, 9)])

@@ -46,6 +46,7 @@ def _operation(
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize(
     ("size", "before", "after", "channels", "tiling"),

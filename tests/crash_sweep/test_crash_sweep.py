@@ -19,7 +19,7 @@ _COMMANDS = ["ortpkg install, more variants", "ortpkg upgrade", "ortpkg push", "
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are made by fork")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.requirement("K18")
 @pytest.mark.parametrize("scenario", _SHORT, ids=lambda scenario: scenario.name)
 def test_a_command_that_is_stopped_leaves_the_old_or_the_new_package(

@@ -212,6 +212,7 @@ def test_what_failed_for_want_of_memory_is_tried_again(
     assert count.taken() == (1, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 1}', "[" * 100_000])
 def test_a_note_of_a_refusal_that_is_none_is_passed_over(
     tmp_path: Path, folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch
@@ -225,6 +226,7 @@ def test_a_note_of_a_refusal_that_is_none_is_passed_over(
     assert count.taken() == (1, 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("days", [-31, 31])
 def test_a_refusal_of_long_ago_or_of_a_wrong_clock_is_asked_for_again(
     tmp_path: Path, folder: Path, days: int, monkeypatch: pytest.MonkeyPatch
@@ -417,6 +419,7 @@ def test_the_wait_ends_at_a_bound_of_its_own_and_then_both_compile(
 # --- damaged, and read-only -----------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("backend", "source"), [(OPENVINO, "file"), (OPENVINO, "memory"), (BRIDGE, "file")]
 )

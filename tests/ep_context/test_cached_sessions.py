@@ -138,6 +138,7 @@ OPTIONS: Mapping[str, tuple[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", ["renamed", "moved", "touched", "threads", "log", "time limit"])
 def test_what_does_not_matter_is_a_hit(model: Path, loaded: list[Path], change: str) -> None:
     run_once(model)
@@ -231,6 +232,7 @@ def test_weights_that_are_gone_are_missed(model: Path) -> None:
         run_once(model)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("damage", ["note", "other note", "model", "no model", "context"])
 def test_what_is_damaged_is_made_anew(
     model: Path, folder: Path, loaded: list[Path], damage: str, monkeypatch: pytest.MonkeyPatch

@@ -110,6 +110,7 @@ def test_an_update_of_the_compiler_changes_the_choice_visibly(
     assert expected in f"{verdict.compatibility} {verdict.reason}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -371,6 +372,7 @@ main()
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize(
     ("module", "function", "is_added"),

@@ -79,6 +79,7 @@ def check_runs(folder: Path) -> None:
         np.testing.assert_allclose(ours, plain, rtol=1e-5)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("E45", "E49", "E51")
 @pytest.mark.parametrize(
     ("words", "said"),

@@ -111,6 +111,7 @@ def test_a_compiled_variant_records_its_source_and_how_it_was_made(
     assert derivation_of(plain) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["metadata", "component", "universal"])
 def test_a_replaced_model_leaves_its_compiled_variant_out_until_it_is_renewed(
     package: Path, machine: Path, other_model: Path, command: Command, form: str
@@ -467,6 +468,7 @@ def _ship(kind: str, root: Path, folder: Path) -> None:
         sign_package(root, new_private_key())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["pack", "push", "sign"])
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_package_with_a_stale_variant_is_not_shipped(
@@ -497,6 +499,7 @@ def test_a_package_with_a_stale_variant_is_not_shipped(
     _ship(kind, package, out)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -551,6 +551,7 @@ def test_a_library_that_cannot_keep_a_model_is_told_without_its_own_codes(
         state_of(model, chosen, ep_context_enable="1")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

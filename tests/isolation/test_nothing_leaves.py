@@ -164,6 +164,7 @@ def test_every_command_is_here() -> None:
     assert named | NETWORK == set(app.COMMANDS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "lines",
     [*((words,) for words in COMMANDS), PARENTS, LINES, ALONE],

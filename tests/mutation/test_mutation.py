@@ -380,6 +380,7 @@ def test_slow():
 }
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_checkout_tells_who_calls_what_and_which_mutant_dies(tmp_path: Path) -> None:
     checkout, folder = tmp_path / "checkout", tmp_path / "copy"
     names = ("reach.py", "chosen.py", "in_children/sitecustomize.py")

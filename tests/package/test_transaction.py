@@ -539,6 +539,7 @@ def test_every_field_of_what_is_pending_is_looked_at(
     assert content_of(root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(100)
 def test_a_long_list_of_what_is_pending_takes_no_time_to_speak_of(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")

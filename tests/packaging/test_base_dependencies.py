@@ -98,6 +98,7 @@ class _BaseEnvironment:
         return found
 
 
+@pytest.mark.slow
 def test_code_for_three_targets_is_chosen_and_run_where_no_compiler_is(
     few_digits: Path, tmp_path: Path
 ) -> None:

@@ -112,6 +112,7 @@ def _compile(step: str, path: Path, text: str = _LIBRARY) -> None:
     subprocess.run([_COMPILER, "-shared", "-fPIC", "-o", path, source], check=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("step", "reason"),
     [

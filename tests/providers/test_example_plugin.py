@@ -219,6 +219,7 @@ def _spoil(site: Path, method: str, code: str, *, module: str = "factory") -> No
     path.write_text(f"{head}{signature}{body[:end]}        {code}\n{body[end:]}", encoding="utf-8")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("method", "doing"),
     [
@@ -266,6 +267,7 @@ def test_doctor_survives_a_plugin_that_hangs(site: Path, python: Run) -> None:
     assert "failed to say what it offers: no answer within 5 s" in done.stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("module", "method", "code", "said"),
     [

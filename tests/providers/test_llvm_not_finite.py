@@ -109,6 +109,7 @@ def test_lanes_that_no_channel_has(channels: int, between: str) -> None:
     _check(text, weights, {"x": _positive(2, 5, 7, 6)}, {"x": [(1, 0, 0, 0), (0, 4, 6, 5)]})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("node", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_steps_behind_a_sequence(node: str, direction: str) -> None:

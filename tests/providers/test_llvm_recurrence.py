@@ -94,6 +94,7 @@ _CASES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("op_type", "attributes"), _CASES)
 def test_layers_of_open_sizes(tmp_path: Path, op_type: str, attributes: dict[str, Any]) -> None:
     model = _model(tmp_path / "layer.onnx", op_type, **attributes)

@@ -161,6 +161,7 @@ def test_all_but_one_in_four_such_weights_are_handed_over_as_memory(tmp_path: Pa
 # --- in memory ------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", _BACKENDS)
 @pytest.mark.parametrize("isolate", [False, True])
 def test_weights_in_memory_are_handed_over_as_they_lie(
@@ -305,6 +306,7 @@ def save_branches(folder: Path) -> Path:
 _FLOAT32 = json.dumps({"CPU": {"INFERENCE_PRECISION_HINT": "f32"}})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("has_addresses", [True, False])
 @pytest.mark.parametrize("isolate", [False, True])
 @pytest.mark.parametrize("options", [{}, {"precision": "FP32"}, {"load_config": _FLOAT32}])
@@ -648,6 +650,7 @@ def _library(backend: str) -> Any:
 # --- contexts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("backend", _BACKENDS)
 @pytest.mark.parametrize("isolate", [False, True])
 @pytest.mark.parametrize("location", ["weights.bin", ""])

@@ -351,6 +351,7 @@ def test_the_library_is_wrong(name: str) -> None:
     assert not are_equal(found, expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WITNESSES)
 def test_what_openvino_gets_wrong_is_computed_elsewhere_and_the_log_says_why(
     name: str, caplog: pytest.LogCaptureFixture

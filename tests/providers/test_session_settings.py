@@ -144,6 +144,7 @@ def test_onnxruntime_reports_each_config_entry_as_it_was_set(
         assert session.run(None, {"x": X})[0].shape == (2, 3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("key", "text", "name", "expected"),
     [

@@ -66,12 +66,14 @@ def transport(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpTransport]:
     transport.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", DRIPS)
 def test_an_answer_that_drips_is_given_up(transport: HttpTransport, part: str) -> None:
     with dripping(*DRIPS[part]) as url, pytest.raises(RegistryUnreachableError, match=r"0\.3 s"):
         transport.exchange(Request(method="GET", url=url), most_nbytes=1 << 20)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", DRIPS)
 def test_what_drips_for_long_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setattr(timed_answers, "MOST_HEAD_S", 0.3)

@@ -114,6 +114,7 @@ def test_names_of_a_stranger_stay_names(tmp_path: Path) -> None:
     assert f"{HOSTILE}</script>\\u202e\\x07" in page.words
 
 
+@pytest.mark.slow
 def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> None:
     root = package_called(tmp_path, "many", variants=10_000)
     html = ModelPackage(root).report()

@@ -267,6 +267,7 @@ print(caught)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(os.name != "posix", reason="signals that a process sends itself")
 @pytest.mark.parametrize(
     ("engine", "how"), [*((engine, "run") for engine in ENGINES), ("numpy", "async")]

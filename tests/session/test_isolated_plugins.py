@@ -141,6 +141,7 @@ def test_one_that_ends_its_process_in_a_run(
         np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], 1 - X * X)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", ["run:print", "run:fork", "compile:fork"])
 @posix_only
 def test_one_that_prints_or_forks_does_not_disturb_the_answers(
@@ -192,6 +193,7 @@ def test_a_run_that_hangs_is_ended_by_its_caller(monkeypatch: pytest.MonkeyPatch
     assert "the run was ended by its caller" in ended[0]
 
 
+@pytest.mark.sampled(2)
 @linux_only
 @pytest.mark.parametrize(
     "fault", ["compile:eat", "run:eat", "compile:eat beside", "run:eat beside"]

@@ -300,6 +300,7 @@ def test_the_embedded_engine_needs_no_child(monkeypatch: pytest.MonkeyPatch) -> 
     assert (y.tolist(), doubled.tolist(), bool(not_c)) == ([[4, 4, 4]], [[2, 2, 2, 2]], False)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.requirement("D09")
 @pytest.mark.parametrize("isolate", [True, False])
 @pytest.mark.parametrize("backend", BACKENDS)

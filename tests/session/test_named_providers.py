@@ -53,6 +53,7 @@ def _needs_openvino() -> None:
     pytest.importorskip("openvino")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("isolate", [False, True])
 @pytest.mark.parametrize(
     "named",

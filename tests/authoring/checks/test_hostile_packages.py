@@ -40,6 +40,7 @@ def changes(draw: st.DrawFn, nbytes: int) -> tuple[int, int, bytes]:
     return start, end, draw(st.binary(max_size=8))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TREES)
 @settings(
     max_examples=60,

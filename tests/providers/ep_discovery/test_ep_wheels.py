@@ -345,6 +345,7 @@ def _returning(expression: str) -> str:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("source", "reason"),
     [

@@ -14,6 +14,7 @@ from scripts.gpu.steps import STEPS, Target, _judge_latency, _judge_run, _select
 _CUDA = Target("CUDA", "CUDAExecutionProvider", "gpu")
 
 
+@pytest.mark.slow
 def test_the_quick_steps_make_a_table_on_a_cpu(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
