@@ -15,7 +15,6 @@ from pathlib import Path
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.sharing.contents import have_same_bytes
-from ortpkg.ep_context.ep_context_file import is_context_file
 from ortpkg.ep_context.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
 from ortpkg.errors import AuthoringError, OrtpkgError, UsageError, quoted
 from ortpkg.package.changes.added_files import FileChange, leftovers, publish, staging_folder
@@ -25,6 +24,7 @@ from ortpkg.session.compile_models import (
     check_outputs_differ,
     compile_models,
 )
+from ortpkg.storage.context_file_mark import is_context_file
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.planned_files import PlannedFiles
 

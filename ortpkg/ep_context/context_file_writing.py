@@ -13,12 +13,11 @@ from ortpkg.ep_context.ep_context_file import (
     ALIGNMENT,
     HEADER_NBYTES,
     LENGTH_NBYTES,
-    MAGIC,
     ContextEntry,
     Part,
-    is_context_file,
 )
 from ortpkg.errors import EpContextWriteError, ModelFileError, quoted
+from ortpkg.storage.context_file_mark import MAGIC, is_context_file
 from ortpkg.storage.file_replacement import write_model_file
 
 #: Upper bound of an index entry's size without its name and descriptor.

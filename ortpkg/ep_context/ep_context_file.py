@@ -28,9 +28,9 @@ from ortpkg.ep_context.ep_context_checks import CheckedBlobs, PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, descriptor_from_json
 from ortpkg.ep_context.mapped_context import MappedContext, map_context
 from ortpkg.errors import EpContextError, ModelFileError, quoted
+from ortpkg.storage.context_file_mark import MAGIC
 from ortpkg.storage.file_stamp import FileStamp
 
-MAGIC = b"ORTPKG EPCTX\x00\x00\x00\x01"
 LENGTH_NBYTES = 8
 _DIGEST_NBYTES = 32
 HEADER_NBYTES = len(MAGIC) + LENGTH_NBYTES + _DIGEST_NBYTES
@@ -299,12 +299,3 @@ def read_context_file(mapped: MappedContext, *, ep_name: str) -> ContextFile:
         checked=CheckedBlobs(mapped.path, mapped.stamp),
         stamped_path=(mapped.path, mapped.stamp),
     )
-
-
-def is_context_file(path: Path, *, magic: bytes = MAGIC) -> bool:
-    """Return True if a file exists and begins with ``magic``; nothing else of it is read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError:
-        return False

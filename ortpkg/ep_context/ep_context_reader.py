@@ -11,7 +11,6 @@ from pathlib import Path
 from ortpkg.ep_context.context_form import ContextForm, ContextSource
 from ortpkg.ep_context.context_node import EpContextAttributes
 from ortpkg.ep_context.ep_context_file import (
-    MAGIC,
     ContextEntry,
     ContextFile,
     map_context_file,
@@ -24,6 +23,7 @@ from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import EpContextError, ModelFileError, printable, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.linked_files import why_not_followed
+from ortpkg.storage.context_file_mark import MAGIC
 
 
 class EpContextReader:

@@ -22,7 +22,7 @@ from ortpkg.ep_context.context_node import (
     ep_context_attributes,
     is_ep_context,
 )
-from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, Part
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_EXTERNAL_INITIALIZERS,
     CONTEXT_FILE_PATH,
@@ -45,6 +45,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.graph.graph import Node
+from ortpkg.storage.context_file_mark import MAGIC
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.context_node import ep_context_attributes, is_ep_context
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, map_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, map_context_file
 from ortpkg.ep_context.ep_context_options import CONTEXT_FILE_PATH, SHARE_EP_CONTEXTS
 from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.errors import CompileError, EpContextError, quoted
@@ -28,6 +28,7 @@ from ortpkg.providers.isolated_model import compile_request
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import NativeLibrary, NativeModel
 from ortpkg.providers.supported_subgraphs import subgraph_claim
+from ortpkg.storage.context_file_mark import MAGIC
 from ortpkg.trust.judged_contexts import context_digest
 
 

@@ -24,12 +24,7 @@ from ortpkg.ep_context.ep_context_descriptor import (
     descriptor_from_json,
     find_mismatch,
 )
-from ortpkg.ep_context.ep_context_file import (
-    MAGIC,
-    ContextFile,
-    is_context_file,
-    open_context_file,
-)
+from ortpkg.ep_context.ep_context_file import ContextFile, open_context_file
 from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.ep_names import OWN_EPS, ep_of_context_source, removed_ep_text
@@ -42,6 +37,7 @@ from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import driver_version_of
+from ortpkg.storage.context_file_mark import MAGIC, is_context_file
 from ortpkg.trust.context_trust import check_model_file
 from ortpkg.versions import parse_version, release_of
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ortpkg.ep_context.ep_context_file import is_context_file
 from ortpkg.errors import DigestMismatchError, LimitExceededError, PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
@@ -23,6 +22,7 @@ from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.quantities import time_limit_text
+from ortpkg.storage.context_file_mark import is_context_file
 from ortpkg.storage.digest_cache import DigestCache, now_ns
 from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files

@@ -22,8 +22,9 @@ from ortpkg.ep_context.ep_context_descriptor import (
     descriptor_from_json,
     find_mismatch,
 )
-from ortpkg.ep_context.ep_context_file import MAGIC, ContextEntry, ContextFile, open_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, ContextFile, open_context_file
 from ortpkg.errors import EpContextError, StatusCode
+from ortpkg.storage.context_file_mark import MAGIC
 
 EP = "OpenVINOExecutionProvider"
 DESCRIPTOR = ContextDescriptor(
