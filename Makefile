@@ -40,7 +40,7 @@ help:
 	@echo "make gpu          a machine's GPU in 8 minutes, with wheels of WHEELS=folder and no network; a table in build/gpu"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make every-case   all tests, slow ones and every case of large families too (T=\"tests/codegen\": these)"
-	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
+	@echo "make scale        packages served, asked by clients of others and by hostile ones, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
@@ -117,8 +117,6 @@ vendors: build/ggml/.installed
 .venv-vendors/.installed-vendors: .venv-vendors/.installed-dev Makefile
 	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
 	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0 onnxruntime-ep-webgpu==0.4.0
-	@PIP_CONSTRAINT=constraints-servers.txt .venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet \
-		kserve prometheus-client uvicorn || echo "without KServe: tests of a server are left out"
 	@touch $@
 
 # Asks no network: the Python that runs it lends what WHEELS has not. Without a GPU the same steps run on the CPU.
@@ -172,12 +170,12 @@ build/oras/.installed: tests/oci_tools/requirements.txt
 		--requirement tests/oci_tools/requirements.txt
 	@touch $@
 
-# KServe has an environment of its own: it brings a hundred packages that nothing else here needs.
+# In an environment of its own: KServe's clients and Ray bring two hundred packages that nothing else here needs.
 scale: build/scale/.installed
 	build/scale/bin/python -m pytest -m scale tests/scale
 
 build/scale/.installed: tests/scale/requirements.txt pyproject.toml
-	@echo "installing KServe, its clients and Ray into build/scale (once, some minutes)"
+	@echo "installing clients of others and Ray into build/scale (once, some minutes)"
 	@[ -x build/scale/bin/pip ] || { rm -rf build/scale && "$$(sh scripts/find_python.sh)" -m venv build/scale; }
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/scale/bin/python -m pip --disable-pip-version-check install --quiet \
 		--editable '.[serve,ray]' --requirement tests/scale/requirements.txt

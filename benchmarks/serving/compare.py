@@ -3,8 +3,9 @@
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.serving.compare
     [digits resnet50 bert] [--clients 1 16] [--rounds 7] [--folder FOLDER]
 
-It needs the extra ``serve`` and onnxruntime. All of them take turns in every round. Goal: a request
-takes at most 150 µs more than one of that server's model that computes nothing.
+It needs KServe, the extra ``serve`` and onnxruntime, as ``make scale`` installs them. All of them
+take turns in every round. Goal: a request takes at most 150 µs more than one of that server's model
+that computes nothing.
 """
 
 from __future__ import annotations

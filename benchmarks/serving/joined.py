@@ -3,7 +3,7 @@
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.serving.joined
     [--clients 64] [--latency 20ms] [--rounds 7] [--backend onnxruntime]
 
-It needs the extra ``serve``. Two servers take turns, and KServe's with a model that computes
+It needs what compare.py does. Two servers take turns, and KServe's with a model that computes
 nothing: runs that took no time at all would make a server about as fast as that one. Goal: 3 times
 as many.
 """

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import numpy as np
-from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 
 from benchmarks.serving.models import Arrays, tensors_of
+from ortpkg.serving import grpc_messages as messages
 
 _LENGTH = b"\r\ninference-header-content-length:"
 

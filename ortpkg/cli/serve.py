@@ -160,9 +160,9 @@ class _Server:
 
     def serve(self, roots: Sequence[Path], listen: ListenOptions, *, logs_requests: bool) -> int:
         """Serve until the process is told to end, and return the exit code."""
-        # These imports load numpy, onnx and KServe, which takes seconds.
-        from ortpkg.serving.kserve_server import serve
+        # These imports load numpy and onnx.
         from ortpkg.serving.loading import name_and_version
+        from ortpkg.serving.server import serve
         from ortpkg.serving.server_log import logged
         from ortpkg.trust.trust_policy_file import read_policy
 

@@ -4,11 +4,11 @@
 a name and a version. ``answering`` runs requests on a bounded number of threads, ``batching`` joins
 waiting requests, and ``renewal`` follows names in the store.
 
-None of these depends on a server. ``kserve_server`` combines KServe's parts on a host and a port;
-only it and the other ``kserve_`` modules import KServe, which the extra ``serve`` installs.
-``http_endpoints`` is the protocol over HTTP without KServe, for :mod:`ortpkg.ray`.
+None of these depends on a server. ``http_endpoints`` is the application of the protocol over HTTP,
+which :mod:`ortpkg.ray` uses, too; ``grpc_service`` is the protocol's service; ``server`` combines
+both on a host and two ports. Their libraries come with the extra ``serve``.
 
 Other folders may import: ``answering``, ``bearer_token``, ``http_endpoints``, ``http_limits``,
-``kserve_server``, ``load_log``, ``loading``, ``observer``, ``protocol_tensors``, ``renewal``,
-``served_metrics``, ``served_model``, ``served_versions``, ``server_log``, ``serving_options``.
+``load_log``, ``loading``, ``observer``, ``protocol_tensors``, ``renewal``, ``served_metrics``,
+``served_model``, ``served_versions``, ``server``, ``server_log``, ``serving_options``.
 """

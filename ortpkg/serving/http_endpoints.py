@@ -1,7 +1,4 @@
-"""Endpoints of the protocol as Starlette applications have them, without KServe.
-
-KServe's server uses those that KServe lacks; a replica on a Ray cluster uses all of them.
-"""
+"""Application of the protocol over HTTP, for ``ortpkg serve`` and for replicas on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import NotServingError, OrtpkgError
 from ortpkg.serving.answering import Answering
 from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
 from ortpkg.serving.protocol_bodies import (
@@ -26,17 +23,18 @@ from ortpkg.serving.protocol_bodies import (
     read_body,
     response_body,
 )
+from ortpkg.serving.protocol_metadata import model_metadata, server_metadata
 from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.server_log import log_fault
-from ortpkg.version import __version__
 
-_MODEL = "/v2/models/{model_name}"
-_VERSION = "/versions/{model_version}"
+#: Paths of a model's default version, and of one of its versions.
+_MODELS = ("/v2/models/{model_name}", "/v2/models/{model_name}/versions/{model_version}")
 #: Bodies below this size are read faster than threads are switched.
 _SMALL_NBYTES = 256 << 10
+_RETRY_AFTER_S = 1.0
 _Result = TypeVar("_Result")
 _Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -49,16 +47,20 @@ async def off_loop(work: Callable[[], _Result], nbytes: int) -> _Result:
     return work() if nbytes < _SMALL_NBYTES else await asyncio.to_thread(work)
 
 
-class GenerateEndpoints:
-    """Endpoints of Triton's extension "generate".
+class ProtocolEndpoints:
+    """Endpoints of all requests of the protocol, and of Triton's extension "generate".
 
     Args:
         versions: Served models.
         answering: Threads that run requests.
+        is_ready: Returns True while every model has had its first run and the server is not about
+            to end.
     """
 
-    def __init__(self, versions: ServedVersions, answering: Answering) -> None:
-        self._versions, self._answering = versions, answering
+    def __init__(
+        self, versions: ServedVersions, answering: Answering, is_ready: Callable[[], bool]
+    ) -> None:
+        self._versions, self._answering, self._is_ready = versions, answering, is_ready
 
     async def generate(self, request: Request) -> Response:
         """Answer one request with one object."""
@@ -100,22 +102,23 @@ class GenerateEndpoints:
         identifier, feeds = await off_loop(read, len(body))
         return model, identifier, feeds
 
-
-class ProtocolEndpoints(GenerateEndpoints):
-    """Endpoints of all requests of the protocol, for loaded models."""
-
     async def live(self, _request: Request) -> Response:
         """Report that the server is alive."""
         return _json_response({"live": True})
 
     async def ready(self, _request: Request) -> Response:
-        """Report that every model has had its first run; before that there is no server."""
+        """Report that every model has had its first run.
+
+        Raises:
+            NotServingError: A model has not, or the server is about to end.
+        """
+        if not self._is_ready():
+            raise NotServingError("the server is not ready", retry_after_s=_RETRY_AFTER_S)
         return _json_response({"ready": True})
 
     async def metadata(self, _request: Request) -> Response:
         """Return the server's name, version and extensions of the protocol."""
-        extensions = ["binary_tensor_data", "generate"]
-        return _json_response({"name": "ortpkg", "version": __version__, "extensions": extensions})
+        return _json_response(server_metadata())
 
     async def models(self, _request: Request) -> Response:
         """Return the names that are served."""
@@ -123,16 +126,7 @@ class ProtocolEndpoints(GenerateEndpoints):
 
     async def model_metadata(self, request: Request) -> Response:
         """Return the versions, inputs and outputs of a model."""
-        model = _model_of(request, self._versions)
-        return _json_response(
-            {
-                "name": model.name,
-                "versions": list(self._versions.versions(model.name)),
-                "platform": "onnx_ortpkg",
-                "inputs": [spec.metadata for spec in model.inputs],
-                "outputs": [spec.metadata for spec in model.outputs],
-            }
-        )
+        return _json_response(model_metadata(self._versions, *_name_and_version(request)))
 
     async def model_ready(self, request: Request) -> Response:
         """Report that a known model is ready."""
@@ -153,35 +147,67 @@ class ProtocolEndpoints(GenerateEndpoints):
         specs = model.output_specs(body.output_names)
 
         def write(values: dict[str, Array]) -> Response:
-            return http_response(response_body(body, model.name, model.version, specs, values))
+            return _http_response(response_body(body, model.name, model.version, specs, values))
 
         names = [spec.name for spec in specs]
         return await self._answering.answer_written(model, feeds, write, names)
 
 
-def make_protocol_application(versions: ServedVersions, answering: Answering) -> Starlette:
-    """Return an application with the protocol's endpoints."""
-    endpoints = ProtocolEndpoints(versions, answering)
+def make_protocol_application(
+    versions: ServedVersions,
+    answering: Answering,
+    *,
+    is_ready: Callable[[], bool] = lambda: True,
+    metrics: Callable[[], tuple[bytes, str]] | None = None,
+) -> Starlette:
+    """Return an application with the protocol's endpoints.
+
+    Args:
+        versions: Served models.
+        answering: Threads that run requests.
+        is_ready: See :class:`ProtocolEndpoints`.
+        metrics: Returns the page ``/metrics`` and its content type; None for no such page.
+    """
+    endpoints = ProtocolEndpoints(versions, answering, is_ready)
     routes: list[Route] = []
 
     def answer(method: str, path: str, endpoint: _Endpoint) -> None:
-        routes.append(Route(path, endpoint, methods=[method]))
+        route = Route(path, endpoint, methods=[method])
+        route.methods = {method}  # Starlette adds HEAD to GET, which the protocol does not have
+        routes.append(route)
 
+    # Routes are tried in order, so the most frequent come first.
+    for verb, endpoint in (
+        ("infer", endpoints.infer),
+        ("generate", endpoints.generate),
+        ("generate_stream", endpoints.generate_stream),
+    ):
+        for model in _MODELS:
+            answer("POST", f"{model}/{verb}", endpoint)
+    for model in _MODELS:
+        answer("GET", model, endpoints.model_metadata)
+        answer("GET", f"{model}/ready", endpoints.model_ready)
     answer("GET", "/", endpoints.live)
     answer("GET", "/v2", endpoints.metadata)
     answer("GET", "/v2/health/live", endpoints.live)
     answer("GET", "/v2/health/ready", endpoints.ready)
     answer("GET", "/v2/models", endpoints.models)
-    for model in (_MODEL, _MODEL + _VERSION):
-        answer("GET", model, endpoints.model_metadata)
-        answer("GET", f"{model}/ready", endpoints.model_ready)
-        answer("POST", f"{model}/infer", endpoints.infer)
-        answer("POST", f"{model}/generate", endpoints.generate)
-        answer("POST", f"{model}/generate_stream", endpoints.generate_stream)
-    return Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
+    if metrics is not None:
+        answer("GET", "/metrics", _page(metrics))
+    return Starlette(routes=routes, exception_handlers=_EXCEPTION_HANDLERS)
 
 
-def http_response(body: ResponseBody) -> Response:
+def _page(write: Callable[[], tuple[bytes, str]]) -> _Endpoint:
+    """Return an endpoint that answers with a page and its content type."""
+
+    async def answer(_request: Request) -> Response:
+        page, media_type = write()
+        return Response(page, media_type=media_type)
+
+    return answer
+
+
+def _http_response(body: ResponseBody) -> Response:
     """Return an HTTP response of JSON, followed by tensors in binary form."""
     head = orjson.dumps(body.head, option=orjson.OPT_SERIALIZE_NUMPY)
     if not body.tails:
@@ -193,9 +219,13 @@ def http_response(body: ResponseBody) -> Response:
     )
 
 
+def _name_and_version(request: Request) -> tuple[str, str | None]:
+    """Return the name and the version of a model that a request's path states."""
+    return request.path_params["model_name"], request.path_params.get("model_version")
+
+
 def _model_of(request: Request, versions: ServedVersions) -> ServedModel:
-    parameters = request.path_params
-    return versions.find(parameters["model_name"], parameters.get("model_version"))
+    return versions.find(*_name_and_version(request))
 
 
 def _json_response(content: Any) -> Response:
@@ -235,7 +265,7 @@ async def _refuse_path(request: Request, error: Exception) -> Response:
 
 
 #: Handler of each error.
-EXCEPTION_HANDLERS: dict[Any, Any] = {
+_EXCEPTION_HANDLERS: dict[Any, Any] = {
     OrtpkgError: _refuse,
     Exception: _refuse_unknown,
     HTTPException: _refuse_path,

@@ -53,7 +53,11 @@ _LINES = {
         f"batch {DIGITS} --input rows.parquet -o out --in-process",
     ],
     "Ray": [f"batch {DIGITS} --input a.png -o out"],
-    "KServe": [f"serve {DIGITS} --port 0"],
+    **{
+        library: [f"serve {DIGITS} --port 0"]
+        for library, entry in LIBRARIES.items()
+        if entry.extra == "serve"
+    },
     "obstore": ["inspect s3://bucket/x.ortpkg"],
     "huggingface_hub": ["inspect hf://owner/name/x.ortpkg"],
     "cryptography": [
@@ -136,11 +140,9 @@ def test_the_extras_bring_what_the_sentence_promises() -> None:
 
 
 def test_a_library_that_is_damaged_says_how() -> None:
-    error = MissingExtraError(
-        "serving", "KServe", ModuleNotFoundError("no fastapi", name="fastapi")
-    )
-    assert "serving needs KServe, which cannot be loaded ('no fastapi'): pip" in str(error)
-    assert (error.library, error.extra) == ("KServe", "serve")
+    error = MissingExtraError("serving", "starlette", ModuleNotFoundError("no anyio", name="anyio"))
+    assert "serving needs starlette, which cannot be loaded ('no anyio'): pip" in str(error)
+    assert (error.library, error.extra) == ("starlette", "serve")
 
 
 @pytest.mark.parametrize("signers", ['"anyone"'])

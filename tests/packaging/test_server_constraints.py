@@ -16,7 +16,7 @@ PIN = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 
 def pins() -> dict[str, Version]:
     found: dict[str, Version] = {}
-    for line in (ROOT / "constraints-servers.txt").read_text().splitlines():
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
         match = PIN.fullmatch(line)
         assert match is not None, line
         name = canonicalize_name(match[1])
@@ -42,7 +42,7 @@ def test_whatever_servers_ask_for_is_pinned_within_its_bounds() -> None:
 
 def test_the_container_file_uses_them_and_names_no_base_by_tag() -> None:
     text = (ROOT / "deploy/Containerfile").read_text()
-    assert "PIP_CONSTRAINT=constraints-servers.txt" in text
+    assert "PIP_CONSTRAINT=constraints.txt" in text
     bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
     assert bases == ["${PYTHON_IMAGE}"] * 2
     assert re.search(r"^ARG PYTHON_IMAGE$", text, re.MULTILINE)

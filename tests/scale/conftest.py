@@ -1,4 +1,4 @@
-"""KServe's parts with clients of others, and Ray, in an environment that ``make scale`` makes."""
+"""Servers with clients of others, and Ray, in an environment that ``make scale`` makes."""
 
 from __future__ import annotations
 

@@ -10,6 +10,9 @@ from functools import partial
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from ortpkg.errors import InvalidFeedError, NotServingError, OrtpkgError
 from ortpkg.serving import http_exchange
@@ -336,18 +339,15 @@ def test_answers_in_parts_without_a_length_have_room_for_each_or_end(
 
 def test_an_answer_without_room_is_refused_through_starlette() -> None:
     """Starlette takes an answer as begun once it is sent, and refuses to replace it."""
-    starlette = pytest.importorskip("starlette.applications")
-    routing = pytest.importorskip("starlette.routing")
-    responses = pytest.importorskip("starlette.responses")
 
     async def answer(_request: Any) -> Any:
-        return responses.Response(b"x" * 30)
+        return Response(b"x" * 30)
 
     async def raise_again(_request: Any, error: Exception) -> Any:
         raise error
 
-    application = starlette.Starlette(
-        routes=[routing.Route("/", answer, methods=["POST"])],
+    application = Starlette(
+        routes=[Route("/", answer, methods=["POST"])],
         exception_handlers={OrtpkgError: raise_again},
     )
     guarded = GuardedApplication(application, LIMITS, unsent_nbytes=lambda: 70)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -14,7 +13,6 @@ import urllib.request
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from tests.vendors.conftest import Loads
 from tests.vendors.webgpu.conftest import DIGITS, TINYCHAR, WEBGPU, OnCards
@@ -96,7 +94,6 @@ def test_a_batch_of_rows_runs_on_it(
     loads("digits", "WebGPU, ortpkg batch", f"{_COUNT} rows; right")
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("kserve"), reason="KServe is not installed")
 def test_a_server_answers_a_request_on_it(gpu_package: Path, tmp_path: Path, loads: Loads) -> None:
     words = ("serve", gpu_package, "--device", "gpu", "--port", "0", "--grpc-port", "0", "--json")
     environment = {**os.environ, "ORTPKG_CACHE_DIR": str(tmp_path / "cache")}

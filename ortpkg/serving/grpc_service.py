@@ -1,29 +1,28 @@
-"""gRPC service of the protocol: KServe's, with versions, and with requests checked first."""
+"""gRPC service of the protocol, with requests checked before they are read."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 import numpy as np
-from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
-from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import (
-    add_GRPCInferenceServiceServicer_to_server,
-)
-from kserve.protocol.grpc.servicer import InferenceServicer
 
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
+from ortpkg.serving import grpc_messages as messages
+from ortpkg.serving.answering import Answering
 from ortpkg.serving.bearer_token import check_bearer_token
 from ortpkg.serving.grpc_answers import UnreadAnswers
+from ortpkg.serving.grpc_intake import Intake
 from ortpkg.serving.http_endpoints import off_loop
-from ortpkg.serving.kserve_messages import Intake
-from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
+from ortpkg.serving.protocol_metadata import model_metadata, server_metadata
 from ortpkg.serving.protocol_tensors import DTYPES, Array, RequestTensor, TensorSpec, raw_parts
 from ortpkg.serving.refusals import drop_tracebacks, refusal_of
 from ortpkg.serving.served_model import ServedModel
+from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.server_log import log_event, log_fault
 from ortpkg.serving.serving_options import ListenOptions, ServingLimits
 
@@ -56,51 +55,85 @@ _MOST_MESSAGE_NBYTES = (1 << 31) - 1
 _RAW_OUTPUT_KEY = bytes(
     [messages.ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number << 3 | 2]
 )
+#: Reason why each method that KServe has beside those of the protocol is refused: versions come and
+#: go with the store.
+_REFUSED_METHODS = {
+    "RepositoryModelLoad": "clients cannot load models",
+    "RepositoryModelUnload": "clients cannot unload models",
+}
 #: Methods for load balancers, which have no token.
 _OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
 
-class VersionedServicer(InferenceServicer):
-    """KServe's service, extended by versions."""
+class InferenceService:
+    """Methods of the service, each with the name that clients call it by.
 
-    def __init__(self, data_plane: PackageDataPlane) -> None:
-        super().__init__(data_plane, None)
-        self._plane = data_plane
+    Args:
+        versions: Served models.
+        answering: Threads that run requests.
+        is_ready: Returns True while every model has had its first run and the server is not about
+            to end.
+    """
 
-    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+    def __init__(
+        self, versions: ServedVersions, answering: Answering, is_ready: Callable[[], bool]
+    ) -> None:
+        self.answering = answering
+        self._versions, self._is_ready = versions, is_ready
+
+    def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
+        """Return the handler of each method by its name."""
+        handlers = {
+            method.name: grpc.unary_unary_rpc_method_handler(
+                getattr(self, method.name),
+                request_deserializer=messages.message_class(method.input_type.name).FromString,
+                response_serializer=messages.message_class(
+                    method.output_type.name
+                ).SerializeToString,
+            )
+            for method in messages.SERVICE.methods
+        }
+        for name, reason in _REFUSED_METHODS.items():
+            handlers[name] = grpc.unary_unary_rpc_method_handler(partial(_refuse_change, reason))
+        return handlers
+
+    async def ServerLive(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        """Report that the server is alive."""
+        return messages.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        """Report whether the server is ready."""
+        return messages.ServerReadyResponse(ready=self._is_ready())
+
+    async def ServerMetadata(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        """Return the server's name, version and extensions of the protocol."""
+        return messages.ServerMetadataResponse(**server_metadata())
+
+    async def ModelReady(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Report that a known model is ready."""
-        del context
-        await self._plane.get_model(key_of(request.name, request.version))
+        self._versions.find(request.name, request.version or None)
         return messages.ModelReadyResponse(ready=True)
 
-    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def ModelMetadata(self, request: Any, _context: Any) -> Any:  # noqa: N802
         """Return the versions, inputs and outputs of a model."""
-        del context
-        metadata = await self._plane.versioned_metadata(request.name, request.version)
+        metadata = model_metadata(self._versions, request.name, request.version or None)
         return messages.ModelMetadataResponse(**metadata)
 
-    async def ModelInfer(self, request: Any, context: Any) -> bytes:  # noqa: N802
+    async def ModelInfer(self, request: Any, _context: Any) -> bytes:  # noqa: N802
         """Answer one inference request with the bytes of a message."""
-        del context
-        model = self._plane.versions.find(request.model_name, request.model_version or None)
+        model = self._versions.find(request.model_name, request.model_version or None)
         feeds = await off_loop(
             lambda: model.read_inputs(_request_tensors(request)), _slow_nbytes(request)
         )
         specs = model.output_specs([output.name for output in request.outputs])
         identifier, names = request.id, [spec.name for spec in specs]
-        return await self._plane.answering.answer_written(
+        return await self.answering.answer_written(
             model, feeds, lambda values: _answer(identifier, model, specs, values), names
         )
 
-    async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Refuse to load a model, because versions come and go with the store."""
-        del request, context
-        raise NotImplementedError("clients cannot load models")
 
-    async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Refuse to unload a model, because versions come and go with the store."""
-        del request, context
-        raise NotImplementedError("clients cannot unload models")
+async def _refuse_change(reason: str, _request: bytes, _context: Any) -> NoReturn:
+    raise NotImplementedError(reason)
 
 
 class RefusingInterceptor(grpc.aio.ServerInterceptor):
@@ -329,14 +362,14 @@ def add_port(server: grpc.aio.Server, address: str, listen: ListenOptions) -> in
 
 
 def make_grpc_server(
-    data_plane: PackageDataPlane, limits: ServingLimits, token: str | None, *, logs_requests: bool
+    service: InferenceService, limits: ServingLimits, token: str | None, *, logs_requests: bool
 ) -> grpc.aio.Server:
     """Return a server with the service, which does not listen yet."""
     guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
         interceptors=(
             RefusingInterceptor(
-                data_plane.answering.observer,
+                service.answering.observer,
                 Intake(limits),
                 UnreadAnswers(_LARGEST_ANSWERS * limits.request_nbytes, limits.timeout_s),
                 logs_requests=logs_requests,
@@ -355,5 +388,8 @@ def make_grpc_server(
             ("grpc.http2.bdp_probe", 0),
         ],
     )
-    add_GRPCInferenceServiceServicer_to_server(VersionedServicer(data_plane), server)
+    name = messages.SERVICE.full_name
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(name, service.handlers())]
+    )
     return server

@@ -1,4 +1,4 @@
-"""Metrics of a server in the format of Prometheus, with the client library that KServe requires."""
+"""Metrics of a server in the format of Prometheus."""
 
 from __future__ import annotations
 

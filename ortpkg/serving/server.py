@@ -1,9 +1,4 @@
-"""Server made of KServe's parts, on its own host and ports.
-
-KServe's ``ModelServer`` listens on all addresses of a machine, knows no versions and reads the
-program's command line. So its data plane, repository, endpoints and gRPC service are combined here,
-on uvicorn and grpc.
-"""
+"""Server of the protocol over HTTP, on uvicorn, and over gRPC, each on its own port."""
 
 from __future__ import annotations
 
@@ -23,8 +18,8 @@ from ortpkg.errors import CancelledError, UsageError, quoted, unquoted
 from ortpkg.serving.answering import Answering
 from ortpkg.serving.http_limits import GuardedApplication
 from ortpkg.serving.observer import Observer
-from ortpkg.serving.quiet_kserve import load_kserve
 from ortpkg.serving.served_versions import ServedVersions
+from ortpkg.serving.server_libraries import load_server_libraries
 from ortpkg.serving.server_log import log_event, log_warning
 from ortpkg.serving.serving_options import ListenOptions, ServingLimits
 
@@ -60,11 +55,12 @@ def serve(
         True if all running requests ended in time; otherwise threads continue.
 
     Raises:
-        UsageError: KServe is missing, or the server cannot listen there.
+        MissingExtraError: A library of the extra ``serve`` is missing.
+        UsageError: The server cannot listen there.
         CancelledError: The process is told to end before the models are loaded.
         Exception: Any error of ``load``.
     """
-    load_kserve()
+    load_server_libraries()
     server = _Server(listen, limits, versions, logs_requests=logs_requests)
     with asyncio.Runner(loop_factory=server.loop_factory) as runner:
         return runner.run(server.serve(load, on_ready))
@@ -79,26 +75,30 @@ class _Server:
         *,
         logs_requests: bool,
     ) -> None:
-        import uvicorn  # it, KServe and grpc are an extra's, and come after load_kserve
+        import uvicorn  # it and the others are an extra's, and come after load_server_libraries
 
-        from ortpkg.serving.kserve_connections import (
+        from ortpkg.serving.http_connections import (
             BoundedConnection,
             HttpServer,
             OpenConnections,
         )
-        from ortpkg.serving.kserve_http import make_application
-        from ortpkg.serving.kserve_metrics import PrometheusObserver
-        from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
+        from ortpkg.serving.http_endpoints import make_protocol_application
+        from ortpkg.serving.prometheus_metrics import PrometheusObserver
 
         self._listen, self._limits, self._versions = listen, limits, versions
         self._logs_requests = logs_requests
+        self._is_ready = False  # until every model has had its first run, and after the end begins
         self._answering = Answering(limits)
         self._observer = PrometheusObserver(lambda: self._answering.open_requests)
         self._answering.observer = self._observer
-        self._plane = PackageDataPlane(VersionedRepository(versions, self._answering))
         connections = OpenConnections(limits.connections, limits.timeout_s)
         application = GuardedApplication(
-            make_application(self._plane, self._observer),
+            make_protocol_application(
+                versions,
+                self._answering,
+                is_ready=lambda: self._is_ready,
+                metrics=self._observer.page,
+            ),
             limits,
             token=listen.token,
             logs_requests=logs_requests,
@@ -136,10 +136,10 @@ class _Server:
             try:
                 await self._load(partial(load, self._observer), stop)
                 self._versions.is_complete = True
-                self._plane.is_ready = True
+                self._is_ready = True
                 on_ready(*self._addresses(listener, grpc_port))
                 await stop.wait()
-                self._plane.is_ready = False
+                self._is_ready = False
                 log_event("ending", open_requests=self._answering.open_requests)
                 is_done = await self._drain(stop)
                 log_event("ended", finished_all=is_done)
@@ -191,10 +191,15 @@ class _Server:
         loaded.result()
 
     async def _start_grpc(self) -> tuple[Any, int]:
-        from ortpkg.serving.kserve_grpc import add_port, make_grpc_server  # as uvicorn above
+        from ortpkg.serving.grpc_service import (  # as uvicorn above
+            InferenceService,
+            add_port,
+            make_grpc_server,
+        )
 
+        service = InferenceService(self._versions, self._answering, lambda: self._is_ready)
         server = make_grpc_server(
-            self._plane, self._limits, self._listen.token, logs_requests=self._logs_requests
+            service, self._limits, self._listen.token, logs_requests=self._logs_requests
         )
         address = _joined(self._listen.host, self._listen.grpc_port)
         try:

@@ -53,10 +53,7 @@ class Intake:
         async def answer(_messages: Any, context: Any) -> Any:
             with self._held(await self._read(context)) as message:
                 verify_message_size(message, self._message_nbytes, is_inference=is_inference)
-                try:
-                    request = handler.request_deserializer(message)
-                except DecodeError as error:
-                    raise InvalidRequestError(f"the message is no such request: {error}") from error
+                request = _decoded(message, handler.request_deserializer)
                 return await handler.unary_unary(request, context)
 
         return answer
@@ -88,6 +85,16 @@ class Intake:
             yield message
         finally:
             self._nbytes -= len(message)
+
+
+def _decoded(message: bytes, deserialize: Callable[[bytes], Any] | None) -> Any:
+    """Return the request that a message holds; its bytes if nothing reads them."""
+    if deserialize is None:
+        return message
+    try:
+        return deserialize(message)
+    except DecodeError as error:
+        raise InvalidRequestError(f"the message is no such request: {error}") from error
 
 
 class _Slots:
