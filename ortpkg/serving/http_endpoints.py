@@ -220,8 +220,11 @@ def _http_response(body: ResponseBody) -> Response:
 
 
 def _name_and_version(request: Request) -> tuple[str, str | None]:
-    """Return the name and the version of a model that a request's path states."""
-    return request.path_params["model_name"], request.path_params.get("model_version")
+    """Return the name and the version of a model in a path, or in the query of a GET request."""
+    version = request.path_params.get("model_version")
+    if version is None and request.method == "GET":
+        version = request.query_params.get("model_version")
+    return request.path_params["model_name"], version
 
 
 def _model_of(request: Request, versions: ServedVersions) -> ServedModel:

@@ -27,7 +27,9 @@ def fields(message: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
-@pytest.mark.parametrize("method", grpc_messages.SERVICE.methods, ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    "method", list(grpc_messages.SERVICE.methods), ids=lambda method: method.name
+)
 def test_every_message_has_the_fields_that_clients_send_and_read(method: Any) -> None:
     service = theirs.DESCRIPTOR.package
     assert grpc_messages.SERVICE.full_name == f"{service}.GRPCInferenceService"

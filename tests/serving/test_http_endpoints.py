@@ -57,6 +57,7 @@ def ask(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
     models: Sequence[ServedModel] = (),
+    query: bytes = b"",
     **options: Any,
 ) -> Answer:
     """Return the answer to one request; ``options`` are those of the application."""
@@ -78,7 +79,7 @@ def ask(
             "type": "http",
             "method": method,
             "path": path,
-            "query_string": b"",
+            "query_string": query,
             "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
         }
         try:
@@ -112,6 +113,18 @@ def test_a_model_and_its_version_say_what_they_take(path: str) -> None:
     facts = {"name": "adder", "versions": ["0", "1"], "platform": "onnx_ortpkg"}
     assert told(path) == {**facts, **SPECS}
     assert told(f"{path}/ready") == {"name": "adder", "ready": True}
+
+
+def test_a_query_may_state_the_version_of_metadata_alone() -> None:
+    for path in ("/v2/models/adder", "/v2/models/adder/ready"):
+        for query, status in (
+            (b"model_version=0", 200),
+            (b"model_version=", 200),
+            (b"model_version=9", 404),
+        ):
+            assert ask("GET", path, query=query).status == status
+    body = json.dumps({"inputs": FEEDS}).encode()
+    assert ask("POST", "/v2/models/adder/infer", body, query=b"model_version=9").status == 200
 
 
 @pytest.mark.parametrize("is_ready", [True, False])
