@@ -39,6 +39,11 @@ class ModelLocation:
     nbytes: int | None = None
     asset: str | None = None
 
+    @property
+    def path(self) -> Path:
+        """Absolute path to the model file."""
+        return self.folder / self.model_file
+
 
 class ComponentDocument:
     """The one document that declares (most of) a component's variants, and edits of it.

@@ -20,11 +20,14 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.errors import AuthoringError, Severity, UsageError
+from ortpkg.package.derived_variants import derivation_of, recorded_digests, stale_variants
 from ortpkg.package.integrity.asset_digest import directory_digest
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import hash_file
 from tests.authoring.weight_models import Array, make_model, outputs_of, weight
+from tests.authoring.weight_models import record as record_digests
 from tests.package.failing_operations import OncePerState, content_of, stopped_at_each_operation
 
 OPTION = "session.model_external_initializers_file_folder_path"
@@ -220,6 +223,40 @@ def dedup_uri(package: Path) -> str:
     report = dedup(package, layout="shared-assets", dry_run=True)
     (added,) = [file for file in report.added if file.startswith("shared_assets/")]
     return added.split("/")[1].removeprefix("sha256-")
+
+
+def test_a_variant_compiled_from_a_model_that_is_rewritten_does_not_become_stale(
+    package: Path, models: dict[str, Path]
+) -> None:
+    add_variant(package, models["c"], variant="c", ep="cuda", notify=no_notes)
+    source = package / "models/model/b"
+    record = {
+        "variant": "b",
+        "model": hash_file(source / "model.onnx").sha256,
+        "data": {"data/b.bin": hash_file(source / "data/b.bin").sha256},
+    }
+    document = package / "models/model/component.json"
+    component = json.loads(document.read_bytes())
+    metadata = component["variants"]["c"].setdefault("additional_metadata", {})
+    metadata.setdefault("ortpkg", {})["metadata"] = {"derived_from": record}
+    document.write_text(json.dumps(component))
+    record_digests(package)
+    assert stale_of(package) == {}
+
+    dedup(package, layout="shared-assets")
+
+    assert (source / "model-2.onnx").is_file()
+    assert stale_of(package) == {}
+    assert check_digests(package) == ()
+
+
+def stale_of(package: Path) -> dict[str, str]:
+    info = open_package(package)
+    (component,) = info.components
+    derived = component.variant("c")
+    assert derived is not None
+    assert derivation_of(derived) is not None
+    return stale_variants(component, recorded_digests(info))
 
 
 @pytest.mark.sampled(2)

@@ -14,9 +14,11 @@ from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES, whole
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.documents.findings import listed
-from ortpkg.errors import quoted
+from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.formats.metadata_format import MODELS
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+from ortpkg.package.paths.disk_places import is_link
 from ortpkg.storage.composed_file import FileRange
 
 OPTIONS_NAME_A_FOLDER = "its session options name a folder of their own"
@@ -142,6 +144,16 @@ def own_folder(
         return VariantFolder(path=path, variants=(), models=())
     folder = _read_folder(path, variants, document)
     return None if folder.why_not_host or folder.why_not_editable else folder
+
+
+def check_no_links(package: PackageInfo) -> None:
+    """Raise AuthoringError if the package holds a link: it may lead to a file to be removed."""
+    for name in list_files(package.root):
+        if is_link((package.root / name).lstat()):
+            raise AuthoringError(
+                f"{quoted(name)} is a symbolic link: weights are shared only in packages of plain"
+                " files"
+            )
 
 
 def _read_folder(

@@ -18,10 +18,10 @@ from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.sharing.asset_plan import plan_assets
-from ortpkg.authoring.sharing.component_folders import UsedPaths
+from ortpkg.authoring.sharing.component_folders import UsedPaths, check_no_links
 from ortpkg.authoring.sharing.layouts import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES
-from ortpkg.authoring.sharing.sharing_group import SharingGroup, SharingPlan
+from ortpkg.authoring.sharing.sharing_group import SharingPlan
 from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
 from ortpkg.authoring.variant_sizes import VariantKey
@@ -33,10 +33,8 @@ from ortpkg.package.derived_variants import (
     recorded_or_computed_digests,
     why_stale,
 )
-from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.paths.disk_places import is_link
 from ortpkg.package.reader import open_package
 from ortpkg.storage.composed_file import ComposedFile
 from ortpkg.storage.file_operations import FileOperations
@@ -258,7 +256,16 @@ class _Deduplication:
         for plan in self._plans():
             self._record(plan)
             if plan.groups:
-                verify_recorded(self._package, _files_read(plan.groups), self._progress)
+                _verify_digests(
+                    self._package,
+                    {
+                        path: None
+                        for group in plan.groups
+                        for _, joined in group.joined
+                        for path in joined.model.files
+                    },
+                    self._progress,
+                )
                 self._edit(plan)
 
     def _edit(self, plan: SharingPlan) -> None:
@@ -319,35 +326,32 @@ class _Deduplication:
 
     def _report(self, *, is_dry_run: bool) -> DedupReport:
         root = self._package.root
-        moved, left_out = [], []
-        for component in self._package.components:
-            for variant in component.variants:
-                key = component.name, variant.name
-                if (location := self._locations.get(key)) is not None:
-                    moved.append(
-                        SharedVariant(
-                            component=component.name,
-                            variant=variant.name,
-                            folder=_relative(location.folder, root),
-                            model_file=_relative(location.folder / location.model_file, root),
-                        )
-                    )
-                elif key in self._left_out:
-                    left_out.append(
-                        LeftOutVariant(
-                            component=component.name,
-                            variant=variant.name,
-                            reason=self._left_out[key],
-                        )
-                    )
+        keys = [
+            (component.name, variant.name)
+            for component in self._package.components
+            for variant in component.variants
+        ]
         return DedupReport(
             root=root,
-            moved=tuple(moved),
+            moved=tuple(
+                SharedVariant(
+                    component=key[0],
+                    variant=key[1],
+                    folder=_relative(self._locations[key].folder, root),
+                    model_file=_relative(self._locations[key].path, root),
+                )
+                for key in keys
+                if key in self._locations
+            ),
             removed={_relative(path, root): nbytes for path, nbytes in self._freed.items()},
             added={
                 _relative(path, root): content.nbytes for path, content in self._new_files.items()
             },
-            left_out=tuple(left_out),
+            left_out=tuple(
+                LeftOutVariant(component=key[0], variant=key[1], reason=self._left_out[key])
+                for key in keys
+                if key in self._left_out and key not in self._locations
+            ),
             is_dry_run=is_dry_run,
         )
 
@@ -369,17 +373,7 @@ def _announce(
     operations.announce(planned_files(report.root, change))
 
 
-def check_no_links(package: PackageInfo) -> None:
-    """Raise AuthoringError if the package holds a link: it may lead to a file to be removed."""
-    for name in list_files(package.root):
-        if is_link((package.root / name).lstat()):
-            raise AuthoringError(
-                f"{quoted(name)} is a symbolic link: weights are shared only in packages of plain"
-                " files"
-            )
-
-
-def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
+def _verify_digests(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
     """Compare files with digests.json before they are taken apart, or damage would be recorded.
 
     Files that are not recorded pass.
@@ -407,14 +401,6 @@ def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progr
                 actual=result.digest.sha256,
                 path=package.root,
             )
-
-
-def _files_read(groups: Iterable[SharingGroup]) -> list[Path]:
-    return list(
-        dict.fromkeys(
-            path for group in groups for _, joined in group.joined for path in joined.model.files
-        )
-    )
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -5,9 +5,8 @@ Only data that the new model alone has is copied into the package; existing file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ortpkg.authoring.document_edits import adding_variant
 from ortpkg.authoring.edited_documents import EditedDocuments
@@ -16,21 +15,21 @@ from ortpkg.authoring.new_variant import Notify, PreparedVariant
 from ortpkg.authoring.sharing.component_folders import (
     UsedPaths,
     VariantFolder,
+    check_no_links,
     own_folder,
     ranges_of,
     read_component_folders,
     shareable_contents,
 )
 from ortpkg.authoring.sharing.contents import ContentKey, read_contents
-from ortpkg.authoring.sharing.dedup import check_no_links
 from ortpkg.authoring.sharing.relocation import plan_joining
 from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument, naming_model_files
 from ortpkg.errors import quoted
-from ortpkg.package.changes.transaction import DocumentChange, PackageChange
+from ortpkg.package.changes.transaction import PackageChange
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
-from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.storage.composed_file import ComposedFile, FileRange
+from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.storage.composed_file import FileRange
 from ortpkg.storage.hashing import Progress
 
 
@@ -59,57 +58,57 @@ def join_variant(
         ModelError: a model of the component, or the new one, is damaged.
         AuthoringError: the package holds symbolic links.
     """
-    plan = _plan(package, component, prepared, progress)
-    if isinstance(plan, str):
-        notify(f"variant {quoted(prepared.name)} shares no weights: {plan}")
+    best = _best_candidate(package, component, prepared, progress)
+    if isinstance(best, str):
+        notify(f"variant {quoted(prepared.name)} shares no weights: {best}")
         return False
-    if plan.naming is not None:
-        commit(PackageChange(documents=(plan.naming,), new_directories={}))
+    folder = best.folder.path
+    naming = naming_model_files(package, component, best.folder.variants)
+    if naming is not None:
+        commit(PackageChange(documents=(naming,), new_directories={}))
     entry = replace(
         prepared.entry,
-        model_id=OWN_FOLDER if plan.folder == component.directory else plan.folder.name,
-        model_file=plan.model_file,
-        directory=plan.folder.relative_to(component.directory).as_posix(),
+        model_id=OWN_FOLDER if folder == component.directory else folder.name,
+        model_file=best.joined.model_file,
+        directory=folder.relative_to(component.directory).as_posix(),
     )
     # Read again from the disk: naming has changed them.
     documents = adding_variant(package, component.name, prepared.name, entry)
-    commit(PackageChange(documents=documents, new_directories={}, new_files=plan.new_files))
-    host = quoted(plan.host.name)
+    new_files = {
+        (folder / location).relative_to(package.root).as_posix(): content
+        for location, content in best.joined.new_files.items()
+    }
+    commit(PackageChange(documents=documents, new_directories={}, new_files=new_files))
+    host = quoted(best.folder.variants[0].name)
     on_note(
-        f"variant {quoted(prepared.name)} shares weights with {host}: {plan.saved_nbytes} bytes"
+        f"variant {quoted(prepared.name)} shares weights with {host}: {best.saved_nbytes} bytes"
         " saved"
     )
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Joining:
+class _Candidate:
     """Plan of a new variant's joining a folder.
 
     Attributes:
-        folder: absolute path to the folder.
-        host: a variant with that folder.
-        model_file: of the new variant, relative to the folder.
-        new_files: files to write, relative to the package root.
+        folder: the folder.
+        joined: the model in it.
         saved_nbytes: size of the variant's own files minus that of the new ones.
-        naming: change to commit first if the host's model is not named.
     """
 
-    folder: Path
-    host: VariantInfo
-    model_file: str
-    new_files: Mapping[str, ComposedFile]
+    folder: VariantFolder
+    joined: JoinedModel
     saved_nbytes: int
-    naming: DocumentChange | None
 
 
-def _plan(
+def _best_candidate(
     package: PackageInfo,
     component: ComponentInfo,
     prepared: PreparedVariant,
     progress: Progress | None,
-) -> _Joining | str:
-    """Return how the new variant can share weights with existing ones, or why it cannot."""
+) -> _Candidate | str:
+    """Return how the new variant shares most weights with existing ones, or why it cannot."""
     check_no_links(package)
     files = prepared.files
     if files.model_file is None:
@@ -131,26 +130,13 @@ def _plan(
         for candidate in candidates
         if candidate is not None and candidate.saved_nbytes > 0
     ]
-    if not worthwhile:
-        if len(model.files) == 1:
-            return (
-                "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares"
-                " such"
-            )
-        return "no variant that it could join has weights in common with it"
-    best = max(worthwhile, key=lambda candidate: candidate.saved_nbytes)
-    folder, joined = best.folder, best.joined
-    return _Joining(
-        folder=folder.path,
-        host=folder.variants[0],
-        model_file=joined.model_file,
-        new_files={
-            (folder.path / location).relative_to(package.root).as_posix(): content
-            for location, content in joined.new_files.items()
-        },
-        saved_nbytes=best.saved_nbytes,
-        naming=naming_model_files(package, component, folder.variants),
-    )
+    if worthwhile:
+        return max(worthwhile, key=lambda candidate: candidate.saved_nbytes)
+    if len(model.files) == 1:
+        return (
+            "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares such"
+        )
+    return "no variant that it could join has weights in common with it"
 
 
 def _hosts(
@@ -173,13 +159,6 @@ def _hosts(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    folder: VariantFolder
-    joined: JoinedModel
-    saved_nbytes: int
-
-
 def _join(
     folder: VariantFolder,
     model: ModelWeights,
@@ -199,9 +178,8 @@ def _join(
     if isinstance(joined, str):
         return None
     new_nbytes = sum(content.nbytes for content in joined.new_files.values())
-    return _Candidate(
-        folder=folder, joined=joined, saved_nbytes=_total_nbytes(model.files) - new_nbytes
-    )
+    old_nbytes = sum(path.stat().st_size for path in model.files)
+    return _Candidate(folder=folder, joined=joined, saved_nbytes=old_nbytes - new_nbytes)
 
 
 def _has_common(
@@ -211,7 +189,3 @@ def _has_common(
     return any(
         ours & shareable_contents(host_model, keys, None).keys() for host_model in folder.models
     )
-
-
-def _total_nbytes(paths: Iterable[Path]) -> int:
-    return sum(path.stat().st_size for path in paths)
