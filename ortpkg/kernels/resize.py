@@ -17,6 +17,8 @@ from ortpkg.kernels.resampling import AxisPlan, Sampler, plans_from_scales, plan
 _TYPES = NUMBERS | COMPLEX | BOOLEAN | {ElementType.STRING}
 #: Types whose weighted sums have the same type.
 _SUMMED = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+#: Float types for the sums of integers: of 8 and 16 bits, and of 32 and 64.
+_WIDE = tuple(map(np.dtype, (np.float32, np.float64)))
 
 
 def _resized(
@@ -31,9 +33,8 @@ def _resized(
     if not exact and x.dtype.kind in "bO":
         elements = "truth values" if x.dtype.kind == "b" else "texts"
         raise ValueError(f"{elements} have no {sampler.mode} values between them; nearest works")
-    own_nbytes = 0 if exact else 2 * x.size * np.dtype(np.float32).itemsize
-    context.check_allocation(own_nbytes)
-    y = x if exact else (widened(x) if is_float(x.dtype) else x.astype(np.float32))
+    context.check_allocation(0 if exact else 2 * x.size * max(_WIDE[0].itemsize, x.itemsize))
+    y = x if exact else _wide(x)
     # Shrinking axes go first: the others then have less to do.
     for plan in sorted(
         (plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size
@@ -44,10 +45,30 @@ def _resized(
         )
         y = sampler.resample(y, plan)
     if x.dtype.kind in "iu" and not exact:
-        limits = np.iinfo(x.dtype)
-        y = np.clip(y, limits.min, limits.max)
-    np.copyto(out, y, casting="unsafe")
+        # onnxruntime rounds toward zero between two pixels, and to the nearest integer elsewhere.
+        is_rounded = sampler.mode == "cubic" or sampler.antialias
+        _copy_saturated(out, np.rint(y, out=y) if is_rounded else y)
+    else:
+        np.copyto(out, y, casting="unsafe")
     return out
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Return ``x`` in the float type in which its weighted sums are computed."""
+    if is_float(x.dtype):
+        return widened(x)
+    return x.astype(_WIDE[x.itemsize >= np.dtype(np.int32).itemsize])
+
+
+def _copy_saturated(out: Tensor, y: Tensor) -> None:
+    """Write floats to integers, the limits of their type for what lies beyond; ``y`` changes."""
+    limits = np.iinfo(out.dtype)
+    # 2**63 - 1 is no float, and the float next to it is too large.
+    is_exact = limits.bits <= np.finfo(y.dtype).nmant
+    largest = y.dtype.type(limits.max) if is_exact else np.nextafter(y.dtype.type(limits.max), 0)
+    is_beyond = y > largest
+    np.copyto(out, np.clip(y, limits.min, largest, out=y), casting="unsafe")
+    np.copyto(out, limits.max, where=is_beyond)
 
 
 @kernel("Resize", since=(11, 13, 18, 19), types={"T1": _TYPES})

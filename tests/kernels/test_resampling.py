@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import onnx
@@ -78,3 +79,40 @@ def test_sizes_are_rounded_down_from_products_of_float32(scale: float) -> None:
         x = np.ones(size, np.float32)
         (expected,) = session.run(None, {"x": x})
         assert run_op("Resize", x, None, scales, opset=17).shape == expected.shape
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64]
+)
+def test_between_equal_integers_lies_the_same_integer(dtype: type[np.generic], mode: str) -> None:
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    for number in (limits.min, limits.max, min(limits.max, 2**24 + 1), limits.max // 3):
+        x = np.full((1, 1, 2, 3), number, dtype)
+        scales = np.array([1, 1, 2, 3], np.float32)
+        y = run_op("Resize", x, None, scales, mode=mode).ravel().tolist()
+        # Sums are float64, which has 53 digits.
+        assert max(abs(made - number) for made in y) <= abs(number) >> 51
+
+
+def test_integers_beyond_their_type_are_its_limits() -> None:
+    x = np.array([[[[-(2**31), 2**31 - 1, 2**31 - 1, -(2**31)]]]], np.int32)
+    y = run_op("Resize", x, None, np.array([1, 1, 1, 4], np.float32), mode="cubic")
+    assert y.max() == 2**31 - 1
+    assert y.min() == -(2**31)
+    assert (y[..., 7:9] == 2**31 - 1).all()
+
+
+@pytest.mark.parametrize("attributes", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}])
+def test_cubic_and_antialiased_sums_of_integers_are_rounded(attributes: dict[str, Any]) -> None:
+    x = np.random.default_rng(5).integers(-100, 100, (1, 1, 6, 7)).astype(np.int8)
+    scales = np.array([1, 1, 1.7, 0.6], np.float32)
+    sums = run_op("Resize", x.astype(np.float64), None, scales, **attributes)
+    y = run_op("Resize", x, None, scales, **attributes)
+    np.testing.assert_array_equal(y, np.clip(np.rint(sums), -128, 127))
+
+
+def test_linear_sums_of_integers_are_cut() -> None:
+    x = np.array([[[[-3, 0, 3]]]], np.int8)
+    y = run_op("Resize", x, None, np.array([1, 1, 1, 2], np.float32), mode="linear")
+    assert y.ravel().tolist() == [-3, -2, 0, 0, 2, 3]
