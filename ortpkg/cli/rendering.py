@@ -113,10 +113,8 @@ def _escaped(character: str) -> str:
 
 
 #: Characters that JSON does not escape and that can control a terminal: C1 controls, directions,
-#: line separators.
-_HARMFUL = re.compile(
-    "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
-)
+#: line separators. Compiled by the first JSON, because most commands print none.
+_HARMFUL = "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
 
 
 def _json_escape(match: re.Match[str]) -> str:
@@ -144,7 +142,7 @@ class Output:
     def document(self, content: Mapping[str, Any]) -> None:
         """Print one JSON object unchanged, in a foreign format."""
         text = json.dumps(content, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
-        _write(_HARMFUL.sub(_json_escape, text) + "\n")
+        _write(re.sub(_HARMFUL, _json_escape, text) + "\n")
 
     def line(self, text: object = "", *, style: str = "", hang: str | None = None) -> None:
         """Print one line of data.

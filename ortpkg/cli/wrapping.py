@@ -7,8 +7,9 @@ import unicodedata
 from collections.abc import Iterator
 
 #: Parts that stay on one line: a quoted name with its spaces, a short name or shape in brackets, a
-#: number with its unit, or anything without a space.
-_UNBROKEN = re.compile(
+#: number with its unit, or anything without a space. Compiled by the first long line, because most
+#: commands print none.
+_UNBROKEN = (
     r"(?:(?<!\w)'(?:[^'\\]|\\.){0,80}'(?!\w)"
     r"|\((?:[^()]|\([^()]{0,9}\)){0,40}\)"
     r"|\[[^\[\]]{0,60}\]"
@@ -32,7 +33,7 @@ def _character_width(character: str) -> int:
 
 def unbroken_parts(text: str) -> list[str]:
     """Return the parts of ``text`` that must each stay on one line, without spaces."""
-    return _UNBROKEN.findall(text)
+    return re.findall(_UNBROKEN, text)
 
 
 def wrapped(text: str, width: int, *, hang: str = "") -> list[str]:
@@ -53,7 +54,7 @@ def _wrapped_line(text: str, width: int, hang: str) -> Iterator[str]:
         yield text
         return
     line, end = "", 0
-    for part in _UNBROKEN.finditer(text):
+    for part in re.finditer(_UNBROKEN, text):
         space = text[end : part.start()]
         if end and display_width(line) + len(space) + display_width(part[0]) > width:
             yield line
