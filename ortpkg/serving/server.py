@@ -77,13 +77,13 @@ class _Server:
     ) -> None:
         import uvicorn  # it and the others are an extra's, and come after load_server_libraries
 
-        from ortpkg.serving.http_connections import (
+        from ortpkg.serving.http_endpoints import make_protocol_application
+        from ortpkg.serving.prometheus_metrics import PrometheusObserver
+        from ortpkg.serving.server_connections import (
             BoundedConnection,
             HttpServer,
             OpenConnections,
         )
-        from ortpkg.serving.http_endpoints import make_protocol_application
-        from ortpkg.serving.prometheus_metrics import PrometheusObserver
 
         self._listen, self._limits, self._versions = listen, limits, versions
         self._logs_requests = logs_requests
