@@ -73,15 +73,23 @@ async def channel_to(
 ) -> AsyncIterator[grpc.aio.Channel]:
     """Yield a channel to a server of the model in this process."""
     service = service_of(answering, is_ready=is_ready)
-    server = make_grpc_server(service, LIMITS, token, logs_requests=False)
-    port = server.add_insecure_port("127.0.0.1:0")
+    async with (
+        listening(make_grpc_server(service, LIMITS, token, logs_requests=False)) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        yield channel
+    await answering.drain()
+
+
+@asynccontextmanager
+async def listening(server: grpc.aio.Server) -> AsyncIterator[int]:
+    """Yield the port of a server while it runs."""
+    port: int = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            yield channel
+        yield port
     finally:
         await server.stop(None)
-        await answering.drain()
 
 
 def ask(*requests: tuple[str, bytes], **options: Any) -> tuple[list[bytes | str], Counter[str]]:
@@ -159,6 +167,25 @@ def test_a_token_is_asked_for_except_by_methods_of_health() -> None:
     answers, _ = ask(*((method, b"") for method in methods), token="open-sesame")
     assert [isinstance(answer, bytes) for answer in answers] == [True, True, False, False]
     assert {str(answer).partition(":")[0] for answer in answers[2:]} == {"UNAUTHENTICATED"}
+
+
+def test_connections_beyond_the_limit_are_closed() -> None:
+    async def connect_all(count: int) -> list[bool]:
+        answering = Answering(LIMITS)
+        limits = ServingLimits(concurrency=1, connections=2)
+        server = make_grpc_server(service_of(answering), limits, None, logs_requests=False)
+        async with listening(server) as port:
+            clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+            for _, writer in clients:
+                writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            answers = [await asyncio.wait_for(reader.read(9), 30) for reader, _ in clients]
+            for _, writer in clients:
+                writer.close()
+        await answering.drain()
+        return [bool(answer) for answer in answers]
+
+    assert sum(asyncio.run(connect_all(2))) == 2
+    assert sum(asyncio.run(connect_all(5))) == 2
 
 
 def answer(size: int, outputs: tuple[str, ...] = (), identifier: str = "") -> bytes:
