@@ -86,6 +86,8 @@ def _add_windows(
 ) -> None:
     """Add ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
     spatial = columns.shape[1 + len(kernel_shape) :]
+    if not columns.size:
+        return
     for tap in grid(*map(range, kernel_shape)):
         poll_run()
         tap_slices: list[Any] = [

@@ -111,12 +111,18 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
             codes, target = x, out
         else:
             out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-            codes = x.reshape(-1, *spatial, 1)
-            target = out.reshape(-1, *windows.output, 1)
+            planes = x.shape[0] * x.shape[1]
+            codes = x.reshape(planes, *spatial, 1)
+            target = out.reshape(planes, *windows.output, 1)
         if not out.size:
             return out
         counts = _counts(windows, spatial)
-        divisors = np.full_like(counts, math.prod(windows.kernel)) if include_pad else counts
+        # The mean of padding alone is 0, as in AveragePool.
+        divisors = (
+            np.full_like(counts, math.prod(windows.kernel))
+            if include_pad
+            else np.maximum(counts, 1)
+        )
         # Zero points leave the sums here, once per window, and the mean comes in the same step as
         # the new scale.
         factors, shifts = (factor / divisors)[..., None], (counts * np.float32(-point))[..., None]
@@ -124,11 +130,11 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         context.check_allocation((plane_elements + codes[0].size) * step * _INT32.itemsize)
         for start in range(0, len(codes), step):
             context.check_cancelled()
-            planes = slice(start, start + step)
-            means = fold_windows(np.add, 0, _INT32, codes[planes], windows).astype(_FLOAT32)
+            block = slice(start, start + step)
+            means = fold_windows(np.add, 0, _INT32, codes[block], windows).astype(_FLOAT32)
             means += shifts
             means *= factors
-            round_into(target[planes], means, new_point)
+            round_into(target[block], means, new_point)
         return out
 
     return compute

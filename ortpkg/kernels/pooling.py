@@ -93,12 +93,13 @@ def _pooled(
     """
     if not out.size:
         return
-    planes, results = x.reshape(-1, *x.shape[2:]), out.reshape(-1, *out.shape[2:])
+    count = x.shape[0] * x.shape[1]
+    planes, results = x.reshape(count, *x.shape[2:]), out.reshape(count, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
     _check_positions(context, windows, x.shape[2:])
     step, plane_elements = planes_at_once(x.shape[2:], windows)
     context.check_allocation(plane_elements * step * dtype.itemsize)
-    for start in range(0, len(planes), step):
+    for start in range(0, count, step):
         context.check_cancelled()
         block = slice(start, start + step)
         results[block] = fold_windows(ufunc, neutral, dtype, planes[block], windows)
@@ -243,7 +244,10 @@ def global_average_pool(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
         context.check_allocation(widened_nbytes(x, out))
-        np.copyto(out.reshape(out.shape[:2]), _rows(x).mean(axis=2), casting="unsafe")
+        rows = _rows(x)  # of no elements, whose mean is NaN; numpy's own warns of it
+        means = np.add.reduce(rows, axis=2)
+        np.divide(means, rows.shape[2], out=means)
+        np.copyto(out.reshape(out.shape[:2]), means, casting="unsafe")
         return out
 
     return compute

@@ -300,6 +300,31 @@ def test_transposed_convolution_behind_the_last_window_is_its_bias(
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "number"), [("MaxPool", -np.inf), ("AveragePool", 0), ("LpPool", 0)]
+)
+@pytest.mark.parametrize("shape", [(1, 2, 0), (1, 2, 0, 3), (2, 1, 3, 0), (0, 2, 0)])
+def test_pool_of_an_empty_axis_sees_padding_alone(
+    op_type: str, number: float, shape: tuple[int, ...]
+) -> None:
+    rank = len(shape) - 2
+    y = run_op(op_type, np.zeros(shape, np.float32), kernel_shape=[2] * rank, pads=[1] * 2 * rank)
+    assert y.shape == (*shape[:2], *(size + 1 for size in shape[2:]))
+    assert (y == number).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 7])
+def test_transposed_convolution_of_an_empty_axis_is_its_bias(stride: int) -> None:
+    x, w, bias = np.zeros((2, 3, 0), np.float32), normal(3, 2, 2), normal(2)
+    y = run_op("ConvTranspose", x, w, bias, strides=[stride], output_shape=[4])
+    np.testing.assert_array_equal(y, np.broadcast_to(bias[:, None], (2, 2, 4)))
+
+
+def test_global_average_of_no_elements_is_no_number() -> None:
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(run_op("GlobalAveragePool", np.zeros((1, 2, 0, 3), np.float32))).all()
+
+
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool", "Conv"])
 def test_window_that_exceeds_the_axis_gives_no_outputs(op_type: str) -> None:
     x = normal(1, 1, 2, 3)

@@ -171,3 +171,20 @@ def test_the_sums_of_average_pool_count_against_the_memory_limit() -> None:
             kernel_shape=[2, 2],
             limit_nbytes=5000,
         )
+
+
+@pytest.mark.parametrize("include_pad", [0, 1])
+@pytest.mark.parametrize(("shape", "dilation"), [((1, 2, 0, 3), 1), ((1, 2, 1, 1), 2)])
+def test_average_of_padding_alone_is_the_code_of_zero(
+    shape: tuple[int, ...], dilation: int, include_pad: int
+) -> None:
+    y = ours(
+        "QLinearAveragePool",
+        *averaged(np.full(shape, 9, np.uint8), 7, 5),
+        kernel_shape=[2, 2],
+        pads=[1, 1, 1, 1],
+        dilations=[dilation, dilation],
+        count_include_pad=include_pad,
+    )
+    assert y.size
+    assert (y == 5).all()
