@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ortpkg.authoring.compile_wishes import CompileWishes, default_name, kinds_of
+from ortpkg.authoring.compile_wishes import CompileWishes, default_name, suffixes_and_options
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, check_new_name
 from ortpkg.documents.frozen import EMPTY
@@ -110,7 +110,7 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[CompileTarget]
         _target(component, source, short, options, wishes)
         for component in components
         for source in _sources(component, wishes)
-        for short, options in kinds_of(wishes)
+        for short, options in suffixes_and_options(wishes)
     ]
     variant_names = dict.fromkeys(
         variant.name for component in components for variant in component.variants

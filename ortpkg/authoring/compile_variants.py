@@ -18,10 +18,10 @@ from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.compile_targets import CompileGroup, CompileTarget, groups_to_compile
 from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes
 from ortpkg.authoring.compiled_joining import CompiledGroup, CompiledVariant, joining_change
-from ortpkg.authoring.derivation_records import groups_to_renew, record_of
+from ortpkg.authoring.derivation_records import derivation_record, groups_to_renew
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
-from ortpkg.authoring.package_on_disk import locked_package
+from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.package_plan import check_intact
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import resolve_ep_name
@@ -111,7 +111,7 @@ def compile_variants(
             )
             for number, group in enumerate(groups)
         ]
-        with locked_package(target, notify=notify, operations=operations) as package:
+        with open_locked_package(target, notify=notify, operations=operations) as package:
             change, variants = joining_change(package, made)
             try:
                 commit_change(target, change, operations=operations, progress=progress)
@@ -154,7 +154,7 @@ def _compile_group(
             provider_options=_options_of_variant(wishes, target, model.device),
         )
         (prepared,) = prepare_variants([new_variant], notify)
-        record = record_of(
+        record = derivation_record(
             target, wishes, digests_of, model.output, absent_device=model.absent_device
         )
         compiled.append((target, model, _with_facts(prepared, model, target, wishes, record)))

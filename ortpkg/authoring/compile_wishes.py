@@ -116,7 +116,7 @@ def check_wishes(wishes: CompileWishes) -> None:
         )
 
 
-def kinds_of(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
+def suffixes_and_options(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
     """Return, for each variant that a source gives, the suffix of its name and its options.
 
     Raises:

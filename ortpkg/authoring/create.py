@@ -38,7 +38,7 @@ from ortpkg.authoring.new_variant import (
     prepare_variants,
 )
 from ortpkg.authoring.overall_values import overall_values_after
-from ortpkg.authoring.package_on_disk import locked_package, write_package
+from ortpkg.authoring.package_on_disk import open_locked_package, write_package
 from ortpkg.authoring.removal import (
     check_component_is_free,
     files_of_component,
@@ -249,7 +249,7 @@ def add_variant(
     _check_can_share(package, share_weights)
     _check_is_outside(target, new_variant.model)
     (prepared,) = prepare_variants([new_variant], notify)
-    with locked_package(target, notify=notify, operations=operations) as package:
+    with open_locked_package(target, notify=notify, operations=operations) as package:
         extended = component_to_extend(package, component)
         change = _adding(package, extended, prepared, force, notify)
         commit = partial(commit_change, target, operations=operations, progress=progress)
@@ -292,7 +292,9 @@ def remove_variant(
     """
     target = _absolute(root)
     open_package(target)
-    with locked_package(target, notify=notify or logger.warning, operations=operations) as package:
+    with open_locked_package(
+        target, notify=notify or logger.warning, operations=operations
+    ) as package:
         change = _removing(package, component_named(package, component), variant)
         commit_change(target, change, operations=operations)
         return open_written(target)

@@ -30,7 +30,7 @@ _COMMAND = "compile"
 _FOR_ONNXRUNTIME = "onnxruntime"
 
 
-def record_of(
+def derivation_record(
     target: CompileTarget,
     wishes: CompileWishes,
     digests_of: DigestsOf,

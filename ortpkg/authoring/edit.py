@@ -27,7 +27,7 @@ from ortpkg.authoring.new_variant import (
     checked_provider_options,
     checked_session_options,
 )
-from ortpkg.authoring.package_on_disk import locked_package
+from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.removal import files_of_variant
 from ortpkg.authoring.stale_variants import report_stale_after
 from ortpkg.authoring.variant_entry import VariantEntry
@@ -133,7 +133,7 @@ def edit(
     _check_edits(edits)
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     open_package(target)
-    with locked_package(target, notify=notify, operations=operations) as package:
+    with open_locked_package(target, notify=notify, operations=operations) as package:
         change = _Edit(package, edits, notify, force=force).plan()
         commit_change(target, change, operations=operations, progress=progress)
         return open_written(target)

@@ -40,7 +40,7 @@ from ortpkg.authoring.package_plan import (
 from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.sharing.contents import have_same_bytes, have_same_files
 from ortpkg.authoring.siblings import warn_of_fixed_dimensions
-from ortpkg.authoring.stale_variants import report_stale_in
+from ortpkg.authoring.stale_variants import report_stale_in_component
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import files_of_model
 from ortpkg.authoring.variant_layout import VariantLayout, files_of_layout
@@ -262,7 +262,7 @@ class _Merger:
         )
         untouched = {component.name: component for component in self._base.components}
         for component in {**untouched, **self._components}.values():
-            report_stale_in(
+            report_stale_in_component(
                 component,
                 lambda path: digests_of_base(path) or digests_of_other(path),
                 self._notify,

@@ -65,7 +65,7 @@ def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
     return None
 
 
-def wired_by_name(
+def unwired_values(
     signatures: Sequence[ModelSignature],
 ) -> tuple[tuple[ValueSignature, ...], tuple[ValueSignature, ...]]:
     """Return the inputs of components in this order from outside, and their remaining outputs."""
@@ -92,7 +92,7 @@ def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
     readable = [signature for signature in signatures if signature is not None]
     if not readable or len(readable) < len(signatures):
         return {}
-    inputs, outputs = wired_by_name(readable)
+    inputs, outputs = unwired_values(readable)
     if not all(value.name and value.type for value in (*inputs, *outputs)):
         return {}
     return {"inputs": _value_bodies(inputs), "outputs": _value_bodies(outputs)}

@@ -27,7 +27,7 @@ from ortpkg.storage.package_lock import lock_package
 
 
 @contextlib.contextmanager
-def locked_package(
+def open_locked_package(
     root: Path, *, notify: Notify | None, operations: FileOperations | None
 ) -> Iterator[PackageInfo]:
     """Yield the package at ``root`` under its lock, after recovery from a killed command.
@@ -54,13 +54,13 @@ def locked_intact_package(
     progress: Progress | None,
     converts: bool = False,
 ) -> Iterator[PackageInfo]:
-    """Lock a package like :func:`locked_package`, after a check of all its files.
+    """Lock a package like :func:`open_locked_package`, after a check of all its files.
 
     ``converts``: all documents are rewritten, so their form does not matter.
 
     Raises:
         DigestMismatchError: a file is not as recorded.
-        PackageBusyError, AuthoringError: as :func:`locked_package`.
+        PackageBusyError, AuthoringError: as :func:`open_locked_package`.
     """
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):

@@ -18,7 +18,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import DifferenceKind, is_within, list_files
 from ortpkg.package.integrity.digests import read_entries
 from ortpkg.package.integrity.transferable_files import verify_whole
-from ortpkg.package.integrity.verification import check_own_record, differences_of
+from ortpkg.package.integrity.verification import check_own_record, package_differences
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.composed_file import ComposedFile
@@ -55,7 +55,7 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
         return
     check_record(root)
     verify_whole(root, recorded)
-    differences = differences_of(root, progress=progress)
+    differences = package_differences(root, progress=progress)
     extra = [
         difference.file for difference in differences if difference.kind is DifferenceKind.EXTRA
     ]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ortpkg.authoring.edited_documents import checked_content
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_on_disk import locked_package
+from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
@@ -92,7 +92,7 @@ def put_samples(
     notify = notify or logger.warning
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     open_package(target)
-    with locked_package(target, notify=notify, operations=operations) as package:
+    with open_locked_package(target, notify=notify, operations=operations) as package:
         change = _change(package, new, overwrite=overwrite)
         commit_change(target, change, operations=operations, progress=progress)
         return open_written(target)

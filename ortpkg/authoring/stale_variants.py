@@ -48,10 +48,12 @@ def report_stale_after(
 def report_stale(package: PackageInfo, notify: Notify) -> None:
     """Report the package's variants whose source is another model by now."""
     for component in package.components:
-        report_stale_in(component, recorded_or_computed_digests(package), notify)
+        report_stale_in_component(component, recorded_or_computed_digests(package), notify)
 
 
-def report_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:
+def report_stale_in_component(
+    component: ComponentInfo, digests_of: DigestsOf, notify: Notify
+) -> None:
     """Report the component's variants whose source is another model by ``digests_of``."""
     for name, reason in stale_variants(component, digests_of).items():
         notify(stale_note(name, reason))

@@ -14,7 +14,7 @@ from ortpkg.batches.rows import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workers:
+class WorkerPlan:
     """Number of workers of a batch (None for as many as fit), and cores of each."""
 
     count: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ortpkg.choosing.package_selection import offer_for, records_of
+from ortpkg.choosing.package_selection import machine_records, offer_for
 from ortpkg.ep_names import CPU_EP
 from ortpkg.selection.measurements import device_key
 from ortpkg.selection.wishes import SelectionWishes
@@ -37,7 +37,7 @@ def state_measured_costs(
     component = package.component(variant.component_name)
     assert component is not None
     offer, machine = offer_for(component, SelectionWishes(ep=ep_device.ep_name))
-    records = records_of(package, offer, machine)
+    records = machine_records(package, offer, machine)
     if records is None or records.stale_reason:
         return
     wanted = (ep_device.ep_name, ep_device.backend, device_key(ep_device, offer.ep_devices))

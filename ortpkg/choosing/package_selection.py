@@ -97,7 +97,7 @@ def select_component(
             notes=(*offer.notes, *_verification_notes(package)),
             known_eps={factory.ep_name for factory in offer.factories},
             sizes=_sizes_for(component, wishes),
-            records=records_of(package, offer, machine, canary_failures),
+            records=machine_records(package, offer, machine, canary_failures),
             machine=machine,
             probed_memory=offer.probed_memory,
             operators=operator_evidence(offer),
@@ -288,7 +288,7 @@ def records_read_once() -> Iterator[None]:
         _records_cache.reset(token)
 
 
-def records_of(
+def machine_records(
     package: PackageInfo,
     offer: MachineOffer,
     machine: str,

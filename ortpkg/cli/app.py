@@ -34,7 +34,7 @@ from ortpkg.errors import (
     VerifyExitCode,
     quoted,
 )
-from ortpkg.storage.planned_files import Rehearsed
+from ortpkg.storage.planned_files import RehearsalEnd
 from ortpkg.variables import yes_or_no
 
 #: Module of each command; its function ``command`` runs it. The order is that of ``ortpkg --help``.
@@ -374,7 +374,7 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
 def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefaults) -> int:
     try:
         return int(function() or 0)
-    except Rehearsed as rehearsed:
+    except RehearsalEnd as rehearsed:
         from ortpkg.cli.dry_run import print_planned  # only for a dry run
 
         print_planned(rehearsed.files, output)

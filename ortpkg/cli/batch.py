@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.batches.batch_job import BatchWishes, prepared_job, verify_wishes
 from ortpkg.batches.column_mapping import parse_map
-from ortpkg.batches.engines import BatchEngine, Workers
+from ortpkg.batches.engines import BatchEngine, WorkerPlan
 from ortpkg.batches.error_list import ErrorList
 from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
 from ortpkg.batches.local_run import local_engine
@@ -111,7 +111,9 @@ def command(
         timeout_s=timeout,
         memory_limit_nbytes=memory_limit,
     )
-    engine = _local if in_process else partial(_on_ray, ray, Workers(count=workers, cpus=threads))
+    engine = (
+        _local if in_process else partial(_on_ray, ray, WorkerPlan(count=workers, cpus=threads))
+    )
     awaited = _waiting_text(ray, in_process=in_process)
     return _Batch(output, wishes, use, errors, awaited).run(engine)
 
@@ -125,7 +127,7 @@ def _local(use: PackageUse, tolerance: float | None) -> AbstractContextManager[B
 
 
 def _on_ray(
-    address: str | None, workers: Workers, use: PackageUse, tolerance: float | None
+    address: str | None, workers: WorkerPlan, use: PackageUse, tolerance: float | None
 ) -> AbstractContextManager[BatchEngine]:
     from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
 

@@ -20,7 +20,7 @@ from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import ep_named, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes
-from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
+from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
 
 if TYPE_CHECKING:
     from ortpkg.doctor.cache_answers import CacheAnswer
@@ -190,7 +190,7 @@ def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -
     )
     if dry_run:
         names = tuple(path.relative_to(cache.directory).as_posix() for path in clearing.files())
-        raise Rehearsed(PlannedFiles(root=cache.directory, removes=names))
+        raise RehearsalEnd(PlannedFiles(root=cache.directory, removes=names))
     clearing.carry_out()
     count, leftovers = len(clearing.contexts), len(clearing.leftovers)
     if output.is_json:

@@ -12,7 +12,7 @@ import typer
 
 from ortpkg.authoring.diff import PackageDiff, VariantDiff, diff
 from ortpkg.authoring.model_diff import Change, ModelDiff, Weight, WeightChange
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
@@ -50,7 +50,7 @@ def command(
     The format, where files lie and how weights are packed make no difference. The exit code is 0
     where nothing differs, 1 where something does.
     """
-    with load_limited(limits, output), copy_progress() as progress:
+    with end_at_limits(limits, output), copy_progress() as progress:
         package_diff = diff(old, new, progress=progress)
     if output.is_json:
         output.json("diff", _diff_json(package_diff))

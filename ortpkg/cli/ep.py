@@ -30,7 +30,7 @@ from ortpkg.providers.user_ep_libraries import (
     remove_library,
     verify_added,
 )
-from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
+from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
 
 
 class Action(StrEnum):
@@ -178,7 +178,7 @@ def _cells(row: LibraryOffer) -> tuple[str, ...]:
 def _add(path: str, ep_names: tuple[str, ...], dry_run: bool, output: Output) -> int:
     libraries = libraries_to_add(path, ep_names)
     if dry_run:
-        raise Rehearsed(_planned())
+        raise RehearsalEnd(_planned())
     add_library(path, ep_names)
     if output.is_json:
         added = [
@@ -201,7 +201,7 @@ def _add(path: str, ep_names: tuple[str, ...], dry_run: bool, output: Output) ->
 def _remove(path: str, dry_run: bool, output: Output) -> int:
     verify_added(path)
     if dry_run:
-        raise Rehearsed(_planned())
+        raise RehearsalEnd(_planned())
     remove_library(path)
     if output.is_json:
         output.json("ep_libraries", {"removed": path})

@@ -10,7 +10,7 @@ import typer
 from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.package_json import license_of, package_json
 from ortpkg.cli.package_tree import package_tree
 from ortpkg.cli.parameters import CompatOption, ExternalPathsOption, OptionalPackageArgument
@@ -52,7 +52,7 @@ def command(
         raise UsageError("give --tree or --json, not both: JSON is for programs")
     root = chosen_package(package, output)
     with (
-        load_limited(limits, output),
+        end_at_limits(limits, output),
         copy_progress() as progress,
         opened(
             root, compat=compat, allow_external_paths=allow_external_paths, progress=progress

@@ -79,7 +79,7 @@ class LoadLimits:
 
 
 @contextmanager
-def load_limited(limits: LoadLimits, output: Output) -> Iterator[None]:
+def end_at_limits(limits: LoadLimits, output: Output) -> Iterator[None]:
     """End what is done in this context at its limits, with LimitExceededError.
 
     If no check of the limits is reached (in a library's code), the process ends, with the same

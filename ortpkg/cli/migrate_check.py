@@ -10,7 +10,7 @@ from ortpkg.authoring.migration import ReleaseChoice, ReleaseReport, migrate_che
 from ortpkg.authoring.opening import package_folder
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.parameters import OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
@@ -42,7 +42,7 @@ def command(
     nothing.
     """
     named = chosen_package(package, output)
-    with load_limited(limits, output), package_folder(named) as root:
+    with end_at_limits(limits, output), package_folder(named) as root:
         reports = migrate_check(root, eps=eps or ())
     if output.is_json:
         output.json("migrate-check", {"releases": [_json(report) for report in reports]})

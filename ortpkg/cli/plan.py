@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.early_checks import verify_eps
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
 from ortpkg.cli.parameters import ComponentOption, EpOption, VariantOption
 from ortpkg.cli.plan_costs import print_memories, print_policies
@@ -109,7 +109,7 @@ def command(
         keep_texts(options)
     model = chosen_package(model, output)
     with (
-        load_limited(limits, output),
+        end_at_limits(limits, output),
         package_folder(model) if is_packed(model) else nullcontext(model) as model_root,
         _session(model_root, component, variant, ep, backend, options) as session,
     ):

@@ -18,7 +18,7 @@ from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.selection.measurements import QuarantineEntry
-from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
+from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
 
 
 class Action(StrEnum):
@@ -53,7 +53,7 @@ def command(
     info = None if package is None else ModelPackage(package).info
     if action is Action.CLEAR:
         if dry_run:
-            raise Rehearsed(_planned(info, variant or "", output))
+            raise RehearsalEnd(_planned(info, variant or "", output))
         return _clear(info, variant or "", output)
     entries = [
         (name, entry)

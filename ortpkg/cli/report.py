@@ -12,7 +12,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.early_checks import verify_eps, verify_profiles
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.output_files import (
     OutputKind,
     OverwriteFileOption,
@@ -128,7 +128,7 @@ def command(
     verify_profiles(profile or ())
     verify_eps(ep or ())
     with (
-        load_limited(limits, output) if not run_bench else nullcontext(),
+        end_at_limits(limits, output) if not run_bench else nullcontext(),
         copy_progress() as progress,
         opened(chosen_package(package, output), progress=progress) as info,
     ):

@@ -39,7 +39,7 @@ from ortpkg.cli.run_options import (
     ThreadsOption,
     VerifyOption,
 )
-from ortpkg.cli.run_results import MOST_SHOWN, print_report, report_json, value_json, value_row
+from ortpkg.cli.run_results import MOST_SHOWN, output_cells, print_report, report_json, value_json
 from ortpkg.cli.table_layout import Column
 from ortpkg.distribution.used_packages import how_to_fetch_samples
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
@@ -274,7 +274,7 @@ class _Runner:
         else:
             self.output.table(
                 [Column("output"), Column("type"), Column("shape"), Column("values", wraps=16)],
-                [(name, *value_row(value)) for name, value in named.items()],
+                [(name, *output_cells(value)) for name, value in named.items()],
             )
             if shown:
                 more = ", ..." if len(shown) > MOST_SHOWN else ""

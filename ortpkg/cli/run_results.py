@@ -131,7 +131,7 @@ def report_json(report: SampleReport) -> dict[str, Any]:
     }
 
 
-def value_row(value: Any) -> tuple[str, str, str]:
+def output_cells(value: Any) -> tuple[str, str, str]:
     """Return the cells for type, shape and values of an output."""
     description = value_json(value)
     return description["type"], str(description["shape"]), description["preview"]

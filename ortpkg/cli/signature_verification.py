@@ -15,7 +15,7 @@ from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference
 from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, accepted_signers
-from ortpkg.trust.signing.signed_package import SignedPackage, signed_archive, signed_package
+from ortpkg.trust.signing.signed_package import SignedPackage, read_signed_package, signed_archive
 from ortpkg.trust.trust_policy import check_publisher
 from ortpkg.trust.trust_policy_file import read_policy
 
@@ -97,16 +97,16 @@ def check_here(path: Path, wanted: WantedSigner) -> tuple[Acceptance, ...]:
     """Return who vouches for the recorded files of a package in a folder or packed file."""
     if kind_of(path) is NamedKind.PACKED:
         return wanted.check(signed_archive(path))
-    return wanted.check(signed_package(open_package(path)))
+    return wanted.check(read_signed_package(open_package(path)))
 
 
-def check_published(
+def vouching_publisher(
     reference: OciReference | LayoutReference, wanted: WantedSigner
 ) -> tuple[Acceptance, ...]:
     """Return who vouches for a published package; only its documents are fetched."""
-    from ortpkg.distribution.package_signing import signed_artifact  # a client of registries
+    from ortpkg.distribution.package_signing import read_signed_artifact  # a client of registries
 
-    return wanted.check(signed_artifact(reference))
+    return wanted.check(read_signed_artifact(reference))
 
 
 def print_acceptances(acceptances: tuple[Acceptance, ...], output: Output) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from ortpkg.authoring.package_checks import cautions_of, validate
 from ortpkg.cli.current_package import chosen_package
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.parameters import (
     CompatOption,
     ExternalPathsOption,
@@ -85,7 +85,7 @@ def command(
     output_format = FindingFormat.JSON if output.is_json else output_format
     output = Output(is_json=output_format is not FindingFormat.TEXT)
     package = chosen_package(package, output)
-    with load_limited(limits, output), copy_progress() as progress:
+    with end_at_limits(limits, output), copy_progress() as progress:
         findings = validate(
             package,
             targets=target or (),

@@ -23,8 +23,8 @@ from ortpkg.cli.signature_verification import (
     WantedSigner,
     acceptances_json,
     check_here,
-    check_published,
     print_acceptances,
+    vouching_publisher,
 )
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_note, stale_variants
@@ -176,7 +176,7 @@ def _verify_published(
             f"{quoted(str(reference))} is not here, so there are no files to hash; --signature"
             " looks at its signatures"
         )
-    acceptances = check_published(reference, wanted)
+    acceptances = vouching_publisher(reference, wanted)
     if output.is_json:
         output.json("verify", {"exit_code": 0, "signatures": acceptances_json(acceptances)})
     else:

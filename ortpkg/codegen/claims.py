@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ortpkg.codegen.faults import refusal_for
+from ortpkg.codegen.faults import log_refusal
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_node
 from ortpkg.codegen.partition_worth import reason_against_piece
@@ -52,7 +52,7 @@ def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
             reasons[node.index] = "the formula of a size is too large"
             continue
         except Exception as error:  # noqa: BLE001 - a bug may raise anything
-            reasons[node.index] = refusal_for(error, str(node))
+            reasons[node.index] = log_refusal(error, str(node))
             continue
         for operation in scope.operations[count:]:
             reason = reason_against(operation)
@@ -95,7 +95,7 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examination:
             reason = str(error) or "the formula of a size is too large"
             return Examination(dict.fromkeys((node.index for node in nodes), reason))
         except Exception as error:  # noqa: BLE001 - a bug may raise anything
-            reason = refusal_for(error, f"partition {quoted(body.name)}")
+            reason = log_refusal(error, f"partition {quoted(body.name)}")
             return Examination(dict.fromkeys((node.index for node in nodes), reason))
     bound = _bound_symbols(body, knowledge)
     for node in nodes:

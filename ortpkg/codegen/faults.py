@@ -16,7 +16,7 @@ from ortpkg.shapes.inference import STRICT_VARIABLE
 _log = logging.getLogger(__name__)
 
 
-def refusal_for(error: Exception, subject: str) -> str:
+def log_refusal(error: Exception, subject: str) -> str:
     """Log a warning and return why the subject is not compiled; in tests, raise ``error``.
 
     Args:

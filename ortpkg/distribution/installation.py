@@ -18,7 +18,7 @@ from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_docu
 from ortpkg.distribution.fetching import fetch_layers, missing_layers
 from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.publisher_check import Vouching, check_documents
-from ortpkg.distribution.variant_choice import ChosenVariant, InstallWishes, choose_variants
+from ortpkg.distribution.variant_choice import InstallWishes, VariantToFetch, choose_variants
 from ortpkg.distribution.wanted_files import wanted_files
 from ortpkg.errors import PackageReferenceError, quoted
 from ortpkg.registry.artifact import PackageFile
@@ -30,7 +30,7 @@ from ortpkg.store.leases import Lease
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.package_trees import PackageTree, TreeContent
 from ortpkg.store.receipts import Receipt, StoredFile
-from ortpkg.trust.publisher_trust import publisher_trust_of
+from ortpkg.trust.publisher_trust import remote_publisher_trust
 
 _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 
@@ -52,7 +52,7 @@ class InstallPlan:
 
     fetched: FetchedDocuments
     name: str
-    choices: tuple[ChosenVariant, ...]
+    choices: tuple[VariantToFetch, ...]
     wishes: InstallWishes
     files: Mapping[str, PackageFile]
     missing: tuple[Descriptor, ...]
@@ -227,7 +227,7 @@ def planned(
         with fetched.opened() as package:
             version = package.version or ""
             choices = choose_variants(
-                package, wishes, lambda: publisher_trust_of(fetched.signed, trust_policy)
+                package, wishes, lambda: remote_publisher_trust(fetched.signed, trust_policy)
             )
             files = wanted_files(
                 fetched.artifact,

@@ -55,7 +55,7 @@ from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.publisher_trust import PublisherTrust, publisher_trust_of
+from ortpkg.trust.publisher_trust import PublisherTrust, remote_publisher_trust
 from ortpkg.versions import parse_version
 
 _Entered = TypeVar("_Entered")
@@ -238,7 +238,7 @@ def _locked(
         fetched = stack.enter_context(fetched_documents(source, store))
         check_documents(fetched, wanted.name, trust_policy)
         with fetched.opened() as package:
-            publisher = partial(publisher_trust_of, fetched.signed, trust_policy)
+            publisher = partial(remote_publisher_trust, fetched.signed, trust_policy)
             variants = _choices(package, wanted, profiles, publisher)
     return LockedPackage(
         name=wanted.name,

@@ -12,7 +12,7 @@ from pathlib import Path
 from ortpkg.errors import DigestMismatchError, PackageFormatError, quoted
 from ortpkg.package.integrity.digest_check import compute_digests, list_files
 from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
-from ortpkg.package.integrity.transferable_files import check_complete, check_digest, check_names
+from ortpkg.package.integrity.transferable_files import check_complete, verify_digest, verify_names
 from ortpkg.package.integrity.verification import why_record_is_wrong
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -30,7 +30,7 @@ from ortpkg.storage.hashing import Progress, hash_bytes, open_unfollowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackageFiles:
+class RecordedFiles:
     """Files of a package as they are recorded."""
 
     root: Path
@@ -39,10 +39,10 @@ class PackageFiles:
     is_verified: bool
 
     @classmethod
-    def of(cls, root: Path, progress: Progress | None) -> PackageFiles:
+    def of(cls, root: Path, progress: Progress | None) -> RecordedFiles:
         """Return the files of the package at ``root`` with their recorded or computed digests."""
         names = list_files(root)
-        check_names(names)
+        verify_names(names)
         recorded = read_digests(root)
         check_complete(root, names, recorded)
         if recorded is not None:
@@ -65,7 +65,7 @@ class PackageFiles:
         for path, recorded in self.digests.files.items():
             if is_document(path, recorded.nbytes):
                 content = self._read(path, recorded.nbytes)
-                check_digest(path, hash_bytes(content), self.digests, self.root)
+                verify_digest(path, hash_bytes(content), self.digests, self.root)
                 contents[path] = content
         return contents
 
@@ -82,7 +82,7 @@ class PackageFiles:
 
 
 def artifact_of(
-    package: PackageInfo, source: PackageFiles
+    package: PackageInfo, source: RecordedFiles
 ) -> tuple[PackageArtifact, dict[str, bytes]]:
     """Return the artifact of a package's folder, and the layers that are not files, by digest."""
     # This import opens models; taking an artifact apart does not need it.

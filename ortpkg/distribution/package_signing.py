@@ -18,7 +18,7 @@ from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.integrity.verification import (
     check_is_package,
-    differences_of,
+    package_differences,
     why_record_is_wrong,
 )
 from ortpkg.package.reader import open_package
@@ -118,7 +118,7 @@ def attach_own_signatures(
     return len(signatures)
 
 
-def signed_artifact(reference: OciReference | LayoutReference) -> SignedPackage:
+def read_signed_artifact(reference: OciReference | LayoutReference) -> SignedPackage:
     """Return the package that a reference names, with signatures and without files.
 
     Raises:
@@ -147,7 +147,7 @@ def _own_record(root: Path) -> bytes:
         )
     differing = [
         difference.file
-        for difference in differences_of(root)
+        for difference in package_differences(root)
         if difference.kind is DifferenceKind.CHANGED and difference.file != DIGESTS_FILE
     ]
     if differing:

@@ -154,10 +154,10 @@ def published_source(
 
 def _in_folder(root: Path, named: Path) -> PackageSource:
     """Return a package's folder as ``push`` would publish it; messages call it ``named``."""
-    from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
+    from ortpkg.distribution.package_artifact import RecordedFiles, artifact_of
 
     package = open_package(root)
-    artifact, contents = artifact_of(package, PackageFiles.of(root, None))
+    artifact, contents = artifact_of(package, RecordedFiles.of(root, None))
     manifest = dump_artifact(artifact)
     files = {file.layer.digest: root / file.path for file in artifact.files.values()}
     return PackageSource(

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 
-from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
+from ortpkg.distribution.package_artifact import RecordedFiles, artifact_of
 from ortpkg.distribution.package_signing import attach_own_signatures
 from ortpkg.errors import (
     ArtifactNotFoundError,
@@ -22,7 +22,7 @@ from ortpkg.errors import (
 )
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.derived_variants import verify_none_is_stale
-from ortpkg.package.integrity.transferable_files import check_digest
+from ortpkg.package.integrity.transferable_files import verify_digest
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.registry.artifact import (
@@ -110,7 +110,7 @@ def publish(
         )
     with lock_package(root, on_wait=notify):
         recover(root, operations=FileOperations())
-        source, package = PackageFiles.of(root, progress), open_package(root)
+        source, package = RecordedFiles.of(root, progress), open_package(root)
         verify_none_is_stale(package)
         artifact, contents = artifact_of(package, source)
         manifest = dump_artifact(artifact)
@@ -145,7 +145,7 @@ class _Push:
     def __init__(
         self,
         repository: Repository,
-        source: PackageFiles,
+        source: RecordedFiles,
         progress: Progress | None,
         *,
         mount_from: str | None,
@@ -214,7 +214,7 @@ class _Push:
             )
         except LayerMismatchError as error:
             check = FileDigest(sha256=error.actual.removeprefix("sha256:"), nbytes=0)
-            check_digest(file.path, check, self._source.digests, self._source.root)
+            verify_digest(file.path, check, self._source.digests, self._source.root)
             raise
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ortpkg.package.package_info import VariantInfo
     from ortpkg.store.generations import Generation
-    from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
+    from ortpkg.store.installed_packages import HeldPackage, InstalledPackages
     from ortpkg.store.leases import Lease
 
 
@@ -51,9 +51,7 @@ def keep_in_use(package: UsedPackage) -> UsedPackage:
     return package
 
 
-def use_installed(
-    store: InstalledPackages, opened: InstalledPackage, *, is_pinned: bool
-) -> UsedPackage:
+def use_installed(store: InstalledPackages, opened: HeldPackage, *, is_pinned: bool) -> UsedPackage:
     """Keep an installed package in use; see :class:`UsedPackage`."""
     return keep_in_use(
         UsedPackage(
@@ -73,7 +71,7 @@ def release_use(root: Path) -> None:
         used.lease.release()
 
 
-def used_package(root: Path) -> UsedPackage | None:
+def find_used_package(root: Path) -> UsedPackage | None:
     """Return the used package at ``root``, or None if it was opened by its folder."""
     return _used.get(os.path.realpath(root)) if _used else None
 
@@ -84,7 +82,7 @@ def how_to_fetch(root: Path, variant: VariantInfo, *, is_best_here: bool = True)
     ``is_best_here`` says that this machine selects the variant by default, so that an upgrade
     fetches it.
     """
-    used = used_package(root)
+    used = find_used_package(root)
     if used is None or used.generation is None:
         return f"ortpkg pull REF -o FOLDER --variant {variant.name} fetches them"
     installed = used.generation
@@ -99,7 +97,7 @@ def how_to_fetch(root: Path, variant: VariantInfo, *, is_best_here: bool = True)
 
 def how_to_fetch_samples(root: Path) -> str:
     """Return the command that fetches the missing samples of the package at ``root``."""
-    used = used_package(root)
+    used = find_used_package(root)
     if used is None or used.generation is None:
         return "ortpkg pull REF -o FOLDER --samples fetches them"
     return f"ortpkg install {used.generation.reference} --samples fetches them"
@@ -107,6 +105,6 @@ def how_to_fetch_samples(root: Path) -> str:
 
 def note_run(root: Path, variant: str) -> None:
     """Record that ``component/variant`` of the package at ``root`` runs now, if it is installed."""
-    used = used_package(root)
+    used = find_used_package(root)
     if used is not None and used.generation is not None:
         used.store.note_use(used.generation, variant)

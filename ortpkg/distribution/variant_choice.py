@@ -79,7 +79,7 @@ class InstallWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenVariant:
+class VariantToFetch:
     """Variant to fetch.
 
     Attributes:
@@ -104,7 +104,7 @@ def choose_variants(
     package: PackageInfo,
     wishes: InstallWishes,
     publisher: Callable[[], PublisherTrust] | None = None,
-) -> tuple[ChosenVariant, ...]:
+) -> tuple[VariantToFetch, ...]:
     """Return the variants to fetch, at least one for each component, in declared order.
 
     Args:
@@ -127,7 +127,7 @@ def choose_variants(
         item for item in package.components if not component_names or item.name in component_names
     ]
     _verify_known(package, components, wishes.variants)
-    chosen: dict[str, ChosenVariant] = {}
+    chosen: dict[str, VariantToFetch] = {}
     with asked_once():
         for component in components:
             for item in _choose_in_component(package, component, wishes, publisher):
@@ -140,7 +140,7 @@ def _choose_in_component(
     component: ComponentInfo,
     wishes: InstallWishes,
     publisher: Callable[[], PublisherTrust] | None,
-) -> Iterator[ChosenVariant]:
+) -> Iterator[VariantToFetch]:
     named = [
         variant
         for variant in component.variants
@@ -152,7 +152,7 @@ def _choose_in_component(
         why = "because all are wanted" if wishes.all_variants else "asked for by name"
         notes = {} if wishes.trust or wishes.all_variants else _refused(package, named, publisher)
         for variant in named:
-            yield ChosenVariant(
+            yield VariantToFetch(
                 component=component.name,
                 variant=variant.name,
                 why=why,
@@ -168,7 +168,7 @@ def _choose_in_component(
         )
         best = selected(selection)
         machine = f"machine {selection.machine}" if selection.machine else "this machine"
-        yield ChosenVariant(
+        yield VariantToFetch(
             component=component.name,
             variant=best.variant.name,
             why=f"for {machine}: {ep_device_label(best.ep_device)}",

@@ -13,7 +13,7 @@ from ortpkg.doctor.situation import Situation
 from ortpkg.ep_names import is_named
 from ortpkg.errors import quoted, unquoted
 from ortpkg.providers.ep_discovery.library_refusals import HALF_INSTALLED, split_refusal
-from ortpkg.providers.provider_trials import ep_of_library
+from ortpkg.providers.provider_trials import provider_of_library_file
 from ortpkg.versions import is_outside, requirement_name
 
 
@@ -154,7 +154,7 @@ def _old_software(situation: Situation) -> Iterator[Complaint]:
 
 def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
     for library, reason in situation.refused_libraries.items():
-        if _is_judged(situation, ep_of_library(library)):
+        if _is_judged(situation, provider_of_library_file(library)):
             continue
         device = next(
             (device for part, device in _LIBRARY_DEVICES.items() if part in library), None

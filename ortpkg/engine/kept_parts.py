@@ -39,7 +39,7 @@ class ValueParts:
             self._control.charge_shared({id(element): part_nbytes(element) for element in elements})
             self._elements[value_index] = elements
         elif isinstance(value, np.ndarray) and value.dtype.hasobject:
-            nbytes = texts_nbytes(value)
+            nbytes = string_data_nbytes(value)
             self._control.charge(nbytes)
             self._texts[value_index] = nbytes
         else:
@@ -63,10 +63,10 @@ def part_nbytes(value: Value) -> int:
     """Return the size of an element of a sequence in bytes, texts included."""
     if not isinstance(value, np.ndarray):
         return 0
-    return value.nbytes + (texts_nbytes(value) if value.dtype.hasobject else 0)
+    return value.nbytes + (string_data_nbytes(value) if value.dtype.hasobject else 0)
 
 
-def texts_nbytes(array: Tensor) -> int:
+def string_data_nbytes(array: Tensor) -> int:
     """Return the bytes of an array's texts; one that is repeated far away counts again."""
     return sum(
         sum(map(sys.getsizeof, {id(text): text for text in part}.values()))

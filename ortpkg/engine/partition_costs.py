@@ -15,7 +15,7 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.topology import all_graphs
 from ortpkg.graph.types import ElementType, TensorType, stored_nbytes
 from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.node_work import node_work, operation_count, value_size
+from ortpkg.providers.node_work import assumed_element_count, node_work, operation_count
 
 #: Costs of a provider about which nothing is known.
 ASSUMED_SECONDS_PER_OPERATION = 2e-10
@@ -116,4 +116,4 @@ def value_nbytes(graph: Graph, value: str) -> int:
         return 0
     if value_type.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
         return 0
-    return stored_nbytes(value_type.element_type, value_size(graph, value))
+    return stored_nbytes(value_type.element_type, assumed_element_count(graph, value))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ortpkg.ep_context.cache_leftovers import find_leftovers
 from ortpkg.ep_context.cache_outcome import damaged_entries
-from ortpkg.ep_context.cached_sessions import CachedSessions
+from ortpkg.ep_context.cached_sessions import SessionCache
 from ortpkg.ep_context.claim_refusals import kept_refusals
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.ep_names import LLVM_EP
@@ -39,7 +39,7 @@ class CacheClearing:
 
     def files(self) -> Iterator[Path]:
         """Yield all existing files to delete."""
-        sessions = CachedSessions(self.cache)
+        sessions = SessionCache(self.cache)
         for key in self.contexts:
             yield from self.cache.files_of(key)
         yield from self.leftovers
@@ -55,7 +55,7 @@ class CacheClearing:
         for path in (*self.leftovers, *self.kernels, *self.refusals):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        sessions = CachedSessions(self.cache)
+        sessions = SessionCache(self.cache)
         for key in self.sessions:
             sessions.drop(key)
 
@@ -83,5 +83,5 @@ def clearing_of(
         leftovers=tuple(leftover.path for leftover in leftovers),
         kernels=() if kernels is None else tuple(kernels.files()),
         refusals=tuple(path for path, named in refusals if ep is None or named == ep),
-        sessions=tuple(CachedSessions(cache).outdated(missing=contexts)),
+        sessions=tuple(SessionCache(cache).outdated(missing=contexts)),
     )

@@ -49,7 +49,7 @@ class CachedSession:
     details: Mapping[str, Any]
 
 
-class CachedSessions:
+class SessionCache:
     """The partitioned models in a cache of contexts."""
 
     def __init__(self, cache: EpContextCache) -> None:

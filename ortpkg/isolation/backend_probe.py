@@ -62,7 +62,7 @@ _asks_again: ContextVar[bool] = ContextVar("_asks_again", default=False)
 _doubts_refusals: ContextVar[bool] = ContextVar("_doubts_refusals", default=False)
 
 
-class Refusals(NamedTuple):
+class RefusalRules(NamedTuple):
     """Rules for remembering refusals: answers that are refusals, and failures that are not hangs.
 
     Attributes:
@@ -84,7 +84,7 @@ def ask_backend(
     fingerprint: Mapping[str, object],
     timeout_s: float | None = None,
     is_kept: Callable[[Any], bool] = lambda _value: True,
-    refusals: Refusals | None = None,
+    refusals: RefusalRules | None = None,
 ) -> ProbeAnswer:
     """Call a function in a child process, or return its remembered answer.
 
@@ -120,7 +120,7 @@ def _ask_with_refusals(
     asks: Callable[..., ProbeAnswer],
     key: Mapping[str, Any],
     is_kept: Callable[[Any], bool],
-    refusals: Refusals,
+    refusals: RefusalRules,
 ) -> ProbeAnswer:
     """Return the answer of :func:`ask_backend`, and remember it if it is a lasting refusal."""
     with asking_nobody():

@@ -19,7 +19,7 @@ from ortpkg.kernels.im2col import padded_image, window_view
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import SlidingWindows, WindowAttributes
 
 MS = "com.microsoft"
 #: Most bytes of windows that are laid out at a time.
@@ -44,7 +44,12 @@ def check_conv_shapes(
 
 
 def convolve(
-    x: Tensor, weight: Tensor, group: int, windows: Windows, out: Tensor, zero_point: float = 0
+    x: Tensor,
+    weight: Tensor,
+    group: int,
+    windows: SlidingWindows,
+    out: Tensor,
+    zero_point: float = 0,
 ) -> None:
     """Write the convolution of ``x - zero_point`` into ``out``, in the weights' float type.
 
@@ -80,7 +85,7 @@ def convolve(
 
 @lru_cache(maxsize=1024)
 def convolution_nbytes(
-    x: tuple[int, ...], w: tuple[int, ...], windows: Windows, itemsize: int
+    x: tuple[int, ...], w: tuple[int, ...], windows: SlidingWindows, itemsize: int
 ) -> int:
     """Return the most bytes that :func:`convolve` takes: a padded image, a panel of windows."""
     spatial = (

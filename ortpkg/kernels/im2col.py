@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.sliding_windows import Windows
+from ortpkg.kernels.sliding_windows import SlidingWindows
 
 
 @lru_cache(maxsize=1024)
-def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]:
+def _padded_shape(windows: SlidingWindows, spatial: tuple[int, ...]) -> tuple[int, ...]:
     """Return the spatial shape in which every window lies inside.
 
     Without padding it is the shape of the image.
@@ -31,7 +31,9 @@ def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]
     )
 
 
-def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
+def padded_image(
+    x: Tensor, windows: SlidingWindows, dtype: np.dtype[Any], zero_point: float
+) -> Tensor:
     """Return ``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, surrounded by zeros.
 
     The result is C-contiguous: ``x`` itself if it is that already.
@@ -53,7 +55,7 @@ def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: 
     return image
 
 
-def window_view(image: Tensor, windows: Windows, start: int, stop: int) -> Tensor:
+def window_view(image: Tensor, windows: SlidingWindows, start: int, stop: int) -> Tensor:
     """Return windows of ``image`` as (channels, *kernel, rows ``start`` to ``stop``, *outputs).
 
     ``image`` is a result of :func:`padded_image`, which the view shares its memory with.

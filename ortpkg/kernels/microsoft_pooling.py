@@ -17,7 +17,7 @@ from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.pooling import fold_windows, planes_at_once
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import SlidingWindows, WindowAttributes
 
 _DOMAIN = "com.microsoft"
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
@@ -53,7 +53,7 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _counts(windows: Windows, spatial: tuple[int, ...]) -> Tensor:
+def _counts(windows: SlidingWindows, spatial: tuple[int, ...]) -> Tensor:
     """Return the number of input elements that each window averages, (*output)."""
     total = np.ones((), _FLOAT32)
     for axis, size in enumerate(spatial):

@@ -17,7 +17,7 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import SlidingWindows, WindowAttributes
 
 _INT64 = np.dtype(np.int64)
 #: Elements of the planes that are folded at a time and stay in cache.
@@ -37,7 +37,9 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
     return x.shape[2:]
 
 
-def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[int, ...]) -> None:
+def _check_positions(
+    context: OpKernelContext, windows: SlidingWindows, spatial: tuple[int, ...]
+) -> None:
     """Raise LimitExceededError if the positions in a large window exceed the memory limit."""
     if sum(windows.kernel) > _FEW_TAPS:
         count = sum(windows.most_taps(axis, size) for axis, size in enumerate(spatial))
@@ -45,7 +47,7 @@ def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[
 
 
 def fold_windows(
-    ufunc: np.ufunc, neutral: Any, dtype: np.dtype[Any], x: Tensor, windows: Windows
+    ufunc: np.ufunc, neutral: Any, dtype: np.dtype[Any], x: Tensor, windows: SlidingWindows
 ) -> Tensor:
     """Return ``ufunc`` folded over the windows of ``x``, one spatial axis after the other.
 
@@ -67,7 +69,7 @@ def fold_windows(
     return x
 
 
-def planes_at_once(x: tuple[int, ...], windows: Windows) -> tuple[int, int]:
+def planes_at_once(x: tuple[int, ...], windows: SlidingWindows) -> tuple[int, int]:
     """Return how many planes (*spatial, ...) :func:`fold_windows` takes at a time.
 
     Returns:
@@ -84,7 +86,7 @@ def _pooled(
     ufunc: np.ufunc,
     neutral: Any,
     x: Tensor,
-    windows: Windows,
+    windows: SlidingWindows,
     out: Tensor,
 ) -> None:
     """Fold ``ufunc`` over the windows of ``x`` into ``out``, some planes at a time.
@@ -142,7 +144,7 @@ def max_pool(info: OpKernelInfo) -> Compute:
 
 
 def _max_pool_with_indices(
-    x: Tensor, windows: Windows, out: Tensor, indices: Tensor, column_major: bool
+    x: Tensor, windows: SlidingWindows, out: Tensor, indices: Tensor, column_major: bool
 ) -> None:
     """Write maxima and their indices; of equal maxima, the first one counts, and so of NaNs.
 
@@ -173,7 +175,7 @@ def _max_pool_with_indices(
 
 
 def _counts(
-    windows: Windows, spatial: tuple[int, ...], include_pad: bool, dtype: np.dtype[Any]
+    windows: SlidingWindows, spatial: tuple[int, ...], include_pad: bool, dtype: np.dtype[Any]
 ) -> Tensor:
     """Return the number of elements that each window averages; ``include_pad`` counts padding."""
     total = np.ones((), dtype)

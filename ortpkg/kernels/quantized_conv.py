@@ -20,7 +20,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
+from ortpkg.kernels.sliding_windows import SlidingWindows, WindowAttributes
 
 _FLOAT32_EXACT = 1 << 24
 _FLOAT32 = np.dtype(np.float32)
@@ -62,7 +62,7 @@ class _Weights:
         """Return weights minus their zero points as float32: the prepared ones if possible."""
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
 
-    def windows(self, x: Tensor, w: Tensor) -> Windows:
+    def windows(self, x: Tensor, w: Tensor) -> SlidingWindows:
         """Return the windows of a run.
 
         Raises:
@@ -79,7 +79,7 @@ class _Weights:
 
 
 def _check_scratch(
-    context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]
+    context: OpKernelContext, x: Tensor, w: Tensor, windows: SlidingWindows, dtype: np.dtype[Any]
 ) -> None:
     """Check the memory of centred weights, padded images, windows, and sums in two types."""
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)

@@ -16,7 +16,7 @@ _POLLED_TAPS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
+class SlidingWindows:
     """Windows over one input shape.
 
     Attributes:
@@ -112,7 +112,7 @@ class WindowAttributes:
             )
         return tuple(kernel), tuple(strides), tuple(dilations)
 
-    def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
+    def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> SlidingWindows:
         """Return the windows over an input with these spatial sizes.
 
         There are none if a window exceeds the axis by at most a stride.
@@ -122,7 +122,7 @@ class WindowAttributes:
         """
         return _windows(self, spatial, kernel)
 
-    def find_windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> Windows:
+    def find_windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...]) -> SlidingWindows:
         """Compute what :meth:`windows` returns, without remembering it."""
         rank = len(spatial)
         kernel, strides, dilations = self.lists(rank, kernel)
@@ -149,7 +149,7 @@ class WindowAttributes:
             before.append(first)
             after.append(last)
             output.append(count)
-        return Windows(
+        return SlidingWindows(
             kernel=kernel,
             strides=strides,
             dilations=dilations,
@@ -167,5 +167,5 @@ class WindowAttributes:
 @lru_cache(maxsize=1024)
 def _windows(
     attributes: WindowAttributes, spatial: tuple[int, ...], kernel: tuple[int, ...]
-) -> Windows:
+) -> SlidingWindows:
     return attributes.find_windows(spatial, kernel)

@@ -36,7 +36,7 @@ class ArenaLayout:
     room: Lengths
 
 
-class ArenaLayouts:
+class LayoutCache:
     """Cache of the layouts of one program."""
 
     def __init__(self, buffers: Sequence[ArenaBuffer]) -> None:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from ortpkg.errors import LimitExceededError, RunError, quoted
 from ortpkg.graph.types import numpy_dtype
-from ortpkg.machine_code.arena_layout import ArenaLayouts
+from ortpkg.machine_code.arena_layout import LayoutCache
 from ortpkg.machine_code.executor_abi import LaunchWord
-from ortpkg.machine_code.launch_words import LaunchWords, Words
+from ortpkg.machine_code.launch_words import ProgramWords, Words
 from ortpkg.machine_code.program import ALIGNMENT, REPORT_NBYTES, Program, Space, TensorSpec
 from ortpkg.machine_code.step_sharing import (
     LEAST_HELPED_PS,
@@ -80,10 +80,10 @@ class LaunchPlanner:
 
     def __init__(self, program: Program, *, thread_count: int) -> None:
         """Plan with scratch memory for this many threads."""
-        self.words = LaunchWords(program)
+        self.words = ProgramWords(program)
         self._program = program
         self._thread_count = thread_count
-        self._layouts = ArenaLayouts(program.arena)
+        self._layouts = LayoutCache(program.arena)
         self._constant_nbytes = [constant.nbytes for constant in program.constants]
         # decoders have dozens of caches that are declared with the same sizes
         self._alike_inputs = _first_alike(program.inputs)

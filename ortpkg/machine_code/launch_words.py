@@ -45,7 +45,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class StepConditions:
     """The conditions of all steps.
 
     Attributes:
@@ -61,7 +61,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uses:
+class StepBuffers:
     """The buffers of all steps.
 
     Attributes:
@@ -80,7 +80,7 @@ class Uses:
     step: Words
 
 
-class LaunchWords:
+class ProgramWords:
     """The words of all launches of a program.
 
     Attributes:
@@ -159,7 +159,7 @@ class LaunchWords:
         self.kernel_words = self.tile_words + (_KERNEL - _TILES)
         self.uses = self._uses_of(program.steps, starts)
 
-    def _uses_of(self, steps: Sequence[Step], starts: Sequence[int]) -> Uses:
+    def _uses_of(self, steps: Sequence[Step], starts: Sequence[int]) -> StepBuffers:
         addresses, lengths = _Pairs(), _Pairs()
         for step, arguments in zip(steps, starts, strict=False):
             first_length = arguments + len(step.buffers) + len(step.sizes)
@@ -168,7 +168,9 @@ class LaunchWords:
                 lengths.add(first_length + position, self.index_of(use.offset))
         (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
         owners = np.repeat(np.arange(len(steps)), [len(owner.buffers) for owner in steps])
-        return Uses(word=word, length_word=length_word, slot=slot, offset=offset, step=owners)
+        return StepBuffers(
+            word=word, length_word=length_word, slot=slot, offset=offset, step=owners
+        )
 
     def index_of(self, size: Size, *, is_length: bool = True) -> int:
         """Return the index of a size, which is added if it is new."""
@@ -179,14 +181,14 @@ class LaunchWords:
             self._lengths.add(index)
         return index
 
-    def _conditions_of(self, steps: Sequence[Step]) -> Conditions:
+    def _conditions_of(self, steps: Sequence[Step]) -> StepConditions:
         rows = [
             (number, self.index_of(condition.size), condition.least, _most_of(condition))
             for number, step in enumerate(steps)
             for condition in step.conditions
         ]
         step, size, least, most = np.array(rows, np.int64).reshape(-1, 4).T
-        return Conditions(step=step, size=size, least=least, most=most)
+        return StepConditions(step=step, size=size, least=least, most=most)
 
     def slots_of(self, space: Space) -> int:
         """Return the first slot of a kind of memory."""

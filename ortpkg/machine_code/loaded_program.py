@@ -29,7 +29,7 @@ from ortpkg.machine_code.executor_abi import (
     Outcome,
 )
 from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner
-from ortpkg.machine_code.launch_words import LaunchWords, Words
+from ortpkg.machine_code.launch_words import ProgramWords, Words
 from ortpkg.machine_code.program import Program, Space
 from ortpkg.machine_code.system_waiting import wait_functions
 from ortpkg.machine_code.thread_team import ThreadTeam
@@ -73,7 +73,7 @@ class _Launch:
 
     __slots__ = ("_block_address", "_memory", "address", "counters", "view", "words")
 
-    def __init__(self, plan: LaunchPlan, layout: LaunchWords) -> None:
+    def __init__(self, plan: LaunchPlan, layout: ProgramWords) -> None:
         count = plan.template.size
         self._memory, self.address = aligned_block(count * 8)
         start = self.address - int(self._memory.ctypes.data)

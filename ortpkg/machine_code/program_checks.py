@@ -47,7 +47,7 @@ def verify_program(program: Program) -> None:
         _bound(len(specs), _MOST_TENSORS, f"{kind}s")
         for index, spec in enumerate(specs):
             _verify_tensor(spec, f"{kind} {index}")
-    bound = bound_symbols(program.inputs)
+    bound = input_symbols(program.inputs)
     for kind, specs in (("input", program.inputs), ("output", program.outputs)):
         for index, spec in enumerate(specs):
             for size in spec.shape:
@@ -69,7 +69,7 @@ def verify_program(program: Program) -> None:
     _verify_outputs_are_written(program)
 
 
-def bound_symbols(inputs: Iterable[TensorSpec]) -> frozenset[str]:
+def input_symbols(inputs: Iterable[TensorSpec]) -> frozenset[str]:
     """Return the names of symbols that input shapes bind: those that are a whole dimension."""
     return frozenset(
         bound_symbol.name

@@ -29,7 +29,7 @@ from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.native_library import NativeLibrary, NativeModel
 from ortpkg.providers.supported_subgraphs import subgraph_claim
 from ortpkg.storage.context_file_mark import MAGIC
-from ortpkg.trust.judged_contexts import context_digest
+from ortpkg.trust.judged_contexts import cached_file_digest
 
 
 class BridgedExecutionProvider(NativeExecutionProvider):
@@ -116,7 +116,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
             if attributes.main_context and not attributes.embed_mode:
                 path = reader.path_of(attributes)
                 judged = (self.ep_context.judged or {}).get(path)
-                digests[str(path)] = context_digest(
+                digests[str(path)] = cached_file_digest(
                     judged or map_context_file(path, ep_name=self.name)
                 )
         return digests

@@ -33,7 +33,7 @@ def open_memory(numbers: DeviceNumbers, memory: DeviceAllocator) -> None:
     _open.setdefault(numbers, memory)
 
 
-def memory_of_device(numbers: DeviceNumbers) -> DeviceAllocator | None:
+def open_memory_of(numbers: DeviceNumbers) -> DeviceAllocator | None:
     """Return the open memory of a device; None if no session has been on it.
 
     Numbers without a vendor mean the only device of that kind and number, whatever its vendor.

@@ -48,7 +48,7 @@ class IndexGuard(NamedTuple):
     data: str
 
 
-class IndexGuards:
+class PartitionGuards:
     """Checks of one partition.
 
     Attributes:

@@ -31,7 +31,7 @@ from ortpkg.providers.native_library import (
     NativeWeight,
     Part,
     WeightlessLibrary,
-    replaced_file,
+    replaced_file_error,
 )
 from ortpkg.providers.session_settings import settings_from_json
 from ortpkg.storage.file_stamp import FileStamp
@@ -228,7 +228,7 @@ def _mapped(path: str, stamp: FileStamp) -> mmap.mmap:
     """Map a file; ModelFileError if it is not the one that the parent opened."""
     with Path(path).open("rb") as opened:
         if not stamp.is_same_content(FileStamp.of(os.fstat(opened.fileno()))):
-            raise replaced_file(path)
+            raise replaced_file_error(path)
         return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 

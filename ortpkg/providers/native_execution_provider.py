@@ -53,7 +53,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
-from ortpkg.providers.index_guards import IndexGuards
+from ortpkg.providers.index_guards import PartitionGuards
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
 from ortpkg.providers.library_words import shortened
 from ortpkg.providers.model_share import TOO_LITTLE, TOO_SMALL, worth_taking
@@ -524,13 +524,13 @@ class NativeExecutionProvider(CompilingProvider):
             standby.release()
         self._library.close()
 
-    def _guards_of(self, body: Graph) -> IndexGuards | None:
+    def _guards_of(self, body: Graph) -> PartitionGuards | None:
         """Return the checks of a partition's indices.
 
         None if the library checks them, or a context is made: that has the model's outputs only.
         """
         verifies = self._library.traits.verifies_indices(self.name)
-        return None if verifies or self.ep_context.enable else IndexGuards(body)
+        return None if verifies or self.ep_context.enable else PartitionGuards(body)
 
     # --- handing over -----------------------------------------------------------------------------
 

@@ -99,10 +99,10 @@ class NativeModel:
         """Raise ModelFileError if a file that ``data`` names was replaced since it was opened."""
         for path, stamp in self.files.items():
             if not stamp.is_same_content(file_stamp(Path(path))):
-                raise replaced_file(path)
+                raise replaced_file_error(path)
 
 
-def replaced_file(path: str) -> ModelFileError:
+def replaced_file_error(path: str) -> ModelFileError:
     """Return the error for a file that was replaced since the session opened it."""
     return ModelFileError(f"{quoted(path)} was replaced while a session was being made from it")
 

@@ -9,10 +9,10 @@ from ortpkg.graph.graph import Graph, Initializer
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.index_guards import IndexGuards
+from ortpkg.providers.index_guards import PartitionGuards
 from ortpkg.providers.library_traits import WeightForm
 from ortpkg.providers.native_library import NativeModel
-from ortpkg.providers.native_weights import NativeWeights
+from ortpkg.providers.native_weights import ConstantWriter
 from ortpkg.providers.small_integers import element_type_of
 
 #: Understood by every release of the libraries that we support, and new enough for 4-bit types.
@@ -22,7 +22,7 @@ _MOST_MODEL_NBYTES = (1 << 31) - 1
 
 
 def native_model(
-    body: Graph, guards: IndexGuards | None = None, *, form: WeightForm = WeightForm.INSIDE
+    body: Graph, guards: PartitionGuards | None = None, *, form: WeightForm = WeightForm.INSIDE
 ) -> NativeModel:
     """Return a partition's body as a library reads it.
 
@@ -34,7 +34,7 @@ def native_model(
     Raises:
         ValueError: what the message must contain is larger than one message may be.
     """
-    weights = NativeWeights(body, form)
+    weights = ConstantWriter(body, form)
     message = _MessageSize()
 
     def write(initializer: Initializer) -> onnx.TensorProto:
@@ -94,7 +94,7 @@ class _MessageSize:
         )
 
 
-def _add_outputs(proto: onnx.GraphProto, body: Graph, guards: IndexGuards) -> tuple[str, ...]:
+def _add_outputs(proto: onnx.GraphProto, body: Graph, guards: PartitionGuards) -> tuple[str, ...]:
     """Make outputs of the values that guards check; return the names of these outputs."""
     shapes = []
     for value in guards.shapes:

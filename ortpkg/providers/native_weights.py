@@ -32,7 +32,7 @@ _NAMED_LOCATION = "in-memory"
 _LARGEST_WORD_NBYTES = 8
 
 
-class NativeWeights:
+class ConstantWriter:
     """Writer of one partition's constants: small ones into the message, others outside of it.
 
     Attributes:

@@ -18,8 +18,8 @@ OPERATIONS_PER_PIECE = 100_000
 
 def operation_count(graph: Graph, node: Node) -> int:
     """Estimate a node's operations: two per term of a sum of products, else one per element."""
-    output_size = sum(value_size(graph, value) for value in node.outputs if value)
-    input_sizes = [value_size(graph, value) if value else 0 for value in node.inputs]
+    output_size = sum(assumed_element_count(graph, value) for value in node.outputs if value)
+    input_sizes = [assumed_element_count(graph, value) if value else 0 for value in node.inputs]
     op_type = node.op_type
     if "MatMul" in op_type or op_type in {"Gemm", "QGemm"}:
         return 2 * output_size * _inner_size(graph, node)
@@ -44,7 +44,7 @@ def whole_work(graph: Graph, node: Node) -> int:
     return node_work(graph, node) + sum(inner_work)
 
 
-def value_size(graph: Graph, value: str) -> int:
+def assumed_element_count(graph: Graph, value: str) -> int:
     """Return the number of elements of a value; unknown dimensions count as 64."""
     return math.prod(_dimensions(graph, value))
 

@@ -25,7 +25,7 @@ from ortpkg.providers.native_library import (
     NativeWeight,
     Part,
     read_signature,
-    replaced_file,
+    replaced_file_error,
     required_part,
     signature_part,
 )
@@ -132,7 +132,7 @@ def _bytes_of(
         files[info.location] = MappedFile(path)
         stamp = source.files.get(str(path))
         if stamp is None or not stamp.is_same_content(files[info.location].stamp):
-            raise replaced_file(str(path))
+            raise replaced_file_error(str(path))
     nbytes = info.length or 0
     return files[info.location].array(info.offset, nbytes).data
 

@@ -119,7 +119,7 @@ class RequestPool:
             self._idle.append(request)
 
 
-class CompiledGroup:
+class SharedCompiledModels:
     """Compiled models of a group, once in this process for all sessions on one of them.
 
     Attributes:
@@ -133,7 +133,7 @@ class CompiledGroup:
         self._keeps = keeps
 
 
-_GROUPS: WeakValueDictionary[object, CompiledGroup] = WeakValueDictionary()
+_GROUPS: WeakValueDictionary[object, SharedCompiledModels] = WeakValueDictionary()
 _GROUPS_LOCK = threading.Lock()
 
 
@@ -186,7 +186,7 @@ def import_member(
     file: PartsFile | None,
     device: str,
     properties: Mapping[str, str],
-) -> tuple[CompiledGroup, Ports]:
+) -> tuple[SharedCompiledModels, Ports]:
     """Return one model of a group; load the group unless a session of this process has it.
 
     Raises:
@@ -215,7 +215,7 @@ def import_member(
             else:
                 with _placed_weights(weights, member.weights_offset) as path:
                     compiled = core.import_model(blob, device, _import_properties(properties, path))
-            group = CompiledGroup(compiled, (blob, weights))
+            group = SharedCompiledModels(compiled, (blob, weights))
             _GROUPS[key] = group
     return group, _ports(member, group.compiled)
 

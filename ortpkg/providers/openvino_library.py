@@ -36,9 +36,9 @@ from ortpkg.providers.native_library import (
 from ortpkg.providers.openvino_core import new_core
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import (
-    CompiledGroup,
     Ports,
     RequestPool,
+    SharedCompiledModels,
     export_group,
     group_place,
     import_member,
@@ -243,7 +243,7 @@ class _OpenVinoModel:
         self._keeps = keeps
         self._ports = ports
         self._requests = (
-            keeps.requests if isinstance(keeps, CompiledGroup) else RequestPool(compiled)
+            keeps.requests if isinstance(keeps, SharedCompiledModels) else RequestPool(compiled)
         )
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:

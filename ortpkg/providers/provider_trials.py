@@ -87,7 +87,7 @@ def try_providers(
     return trials
 
 
-def ep_of_library(file_name: str) -> str | None:
+def provider_of_library_file(file_name: str) -> str | None:
     """Return the provider of a library in onnxruntime's folder; None for any other file."""
     _, _, stem = file_name.partition("onnxruntime_providers_")
     stem = stem.partition(".")[0]

@@ -14,13 +14,13 @@ from ortpkg.errors import OrtpkgError
 from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.execution_provider import NodeComputeInfo
-from ortpkg.providers.index_guards import IndexGuards, RefusedRunError
+from ortpkg.providers.index_guards import PartitionGuards, RefusedRunError
 from ortpkg.providers.library_words import words_of
 from ortpkg.providers.numpy_standby import StandbyPartition
 
 
 def watched_partition(
-    info: NodeComputeInfo, guards: IndexGuards | None, standby: StandbyPartition | None
+    info: NodeComputeInfo, guards: PartitionGuards | None, standby: StandbyPartition | None
 ) -> NodeComputeInfo:
     """Return a compute info that checks the partition's indices around each run.
 

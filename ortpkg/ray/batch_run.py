@@ -11,7 +11,7 @@ from typing import Any
 from ortpkg.authoring.opening import is_packed
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.batch_progress import PartDone
-from ortpkg.batches.engines import BatchEngine, Workers
+from ortpkg.batches.engines import BatchEngine, WorkerPlan
 from ortpkg.batches.node_trial import NodeTrial, mark_other_packages, try_here, usable_trials
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
@@ -44,7 +44,7 @@ class _RayEngine:
     """
 
     def __init__(
-        self, ray: Any, use: PackageUse, workers: Workers, tolerance: float | None
+        self, ray: Any, use: PackageUse, workers: WorkerPlan, tolerance: float | None
     ) -> None:
         self._ray = ray
         self._use = use
@@ -193,7 +193,7 @@ class _RayEngine:
 
 @contextmanager
 def ray_engine(
-    use: PackageUse, address: str | None, workers: Workers, tolerance: float | None = None
+    use: PackageUse, address: str | None, workers: WorkerPlan, tolerance: float | None = None
 ) -> Iterator[BatchEngine]:
     """Yield an engine on the cluster at ``address``, or on a temporary cluster of this machine.
 

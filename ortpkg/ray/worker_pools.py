@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.batches.batch_size import best_rate
-from ortpkg.batches.engines import Workers
+from ortpkg.batches.engines import WorkerPlan
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.parts import Part
 from ortpkg.errors import ClusterError
@@ -38,7 +38,7 @@ class Pool:
 
 
 def worker_pools(
-    trials: Sequence[NodeTrial], offers: Mapping[str, Mapping[str, float]], workers: Workers
+    trials: Sequence[NodeTrial], offers: Mapping[str, Mapping[str, float]], workers: WorkerPlan
 ) -> list[Pool]:
     """Return the workers on the nodes that can run the package, in pools with equal needs.
 
@@ -78,7 +78,7 @@ def worker_pools(
     ]
 
 
-def _most(trial: NodeTrial, offer: Mapping[str, float], workers: Workers) -> int:
+def _most(trial: NodeTrial, offer: Mapping[str, float], workers: WorkerPlan) -> int:
     """Return the number of workers that fit on a node."""
     needs = {CPU: workers.cpus, MEMORY: trial.memory_nbytes, **trial.resources}
     return min(int(offer.get(name, 0) / need) for name, need in needs.items() if need)

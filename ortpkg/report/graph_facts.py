@@ -135,10 +135,10 @@ def graph_facts(
     model = load_model(model_path, external_data_folder=folder or None)
     if sum(len(graph) for graph in all_graphs(model.graph)) <= _MOST_NODES_INFERRED:
         infer_types(model)
-    return facts_of_graphs(model.graph, plan)
+    return loaded_graph_facts(model.graph, plan)
 
 
-def facts_of_graphs(graph: Graph, plan: SessionPlan) -> tuple[GraphFacts, ...]:
+def loaded_graph_facts(graph: Graph, plan: SessionPlan) -> tuple[GraphFacts, ...]:
     """Return the facts of a loaded graph, with types as far as it has them."""
     planned = {item.path: item for item in _planned_graphs(plan.graph)}
     providers = tuple(

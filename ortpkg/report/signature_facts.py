@@ -47,7 +47,7 @@ class SignatureFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignatureFacts:
+class PackageSignatureFacts:
     """All signatures of a package.
 
     Attributes:
@@ -63,21 +63,21 @@ class SignatureFacts:
     is_refused: bool = False
 
 
-def signature_facts(package: PackageInfo) -> SignatureFacts:
+def signature_facts(package: PackageInfo) -> PackageSignatureFacts:
     """Return the signatures of ``package``; problems are described, not raised."""
     if package.is_bare_model:
-        return SignatureFacts(policy="An ONNX file has no signatures.")
+        return PackageSignatureFacts(policy="An ONNX file has no signatures.")
     if not signature_names(package.root):
         return _unsigned(package)
     try:
         signed = _signed(package)
         judgement = _judgement(signed)
     except OrtpkgError as error:
-        return SignatureFacts(policy=str(error), is_refused=True)
+        return PackageSignatureFacts(policy=str(error), is_refused=True)
     accepted: dict[str, str] = {}
     if judgement is not None:
         accepted = {item.where: item.signer.name for item in judgement.acceptances}
-    return SignatureFacts(
+    return PackageSignatureFacts(
         signatures=tuple(_fact(item, signed.record, accepted) for item in signed.signatures),
         policy=_sentence(judgement, signed.signatures),
         is_judged=judgement is not None,
@@ -85,22 +85,24 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
     )
 
 
-def _unsigned(package: PackageInfo) -> SignatureFacts:
+def _unsigned(package: PackageInfo) -> PackageSignatureFacts:
     """Return the facts of a package without signatures, which the policy may refuse."""
     try:
         judgement = _judgement(_signed(package)) if read_policy() is not None else None
     except OrtpkgError as error:
-        return SignatureFacts(policy=str(error), is_refused=True)
+        return PackageSignatureFacts(policy=str(error), is_refused=True)
     if judgement is None:
-        return SignatureFacts(policy="Nobody has signed the package.")
-    return SignatureFacts(policy=_sentence(judgement, ()), is_refused=not judgement.is_accepted)
+        return PackageSignatureFacts(policy="Nobody has signed the package.")
+    return PackageSignatureFacts(
+        policy=_sentence(judgement, ()), is_refused=not judgement.is_accepted
+    )
 
 
 def _signed(package: PackageInfo) -> SignedPackage:
     # This import loads registries, archives and the store, so only if needed.
-    from ortpkg.trust.signing.signed_package import signed_package
+    from ortpkg.trust.signing.signed_package import read_signed_package
 
-    return signed_package(package)
+    return read_signed_package(package)
 
 
 def _judgement(signed: SignedPackage) -> Judgement | None:

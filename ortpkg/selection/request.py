@@ -145,7 +145,7 @@ def make_request(
         ep_devices=ordered,
         hardware=tuple(hardware),
         compatibility=compatibility,
-        device=None if wishes.device is None else device_type_named(wishes.device),
+        device=None if wishes.device is None else parse_device_type(wishes.device),
         ep=ep,
         backend=None if wishes.backend == "auto" else backend_named(wishes.backend, ordered),
         check_architecture=wishes.check_architecture,
@@ -200,7 +200,7 @@ def _check_text(name: str, wish: object) -> None:
         raise UsageError(f"{name} is a text, not {quoted(wish)}")
 
 
-def device_type_named(text: str) -> DeviceType:
+def parse_device_type(text: str) -> DeviceType:
     """Return the device type with this name; UsageError with a list if it is unknown."""
     try:
         return DeviceType(text.lower())

@@ -10,7 +10,7 @@ from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.distribution.used_packages import used_package
+from ortpkg.distribution.used_packages import find_used_package
 from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
 from ortpkg.measuring.canary import CanaryWishes
 from ortpkg.measuring.variant_precision import precision_of_variant
@@ -71,7 +71,7 @@ def name_and_version(info: PackageInfo) -> tuple[str, str]:
 
     They are the name and tag of its installation, or else what the package states.
     """
-    used = used_package(info.root)
+    used = find_used_package(info.root)
     generation = None if used is None else used.generation
     version = info.version or _FIRST_VERSION
     if generation is None:

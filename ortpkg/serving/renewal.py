@@ -14,7 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.distribution.used_packages import UsedPackage, release_use, use_installed, used_package
+from ortpkg.distribution.used_packages import (
+    UsedPackage,
+    find_used_package,
+    release_use,
+    use_installed,
+)
 from ortpkg.errors import OrtpkgError, RunError
 from ortpkg.serving.loading import Loaded
 from ortpkg.serving.served_model import ServedModel
@@ -87,7 +92,7 @@ class Renewal:
         A package that is not installed, or was given with its version, cannot change and is not
         followed.
         """
-        used = used_package(root)
+        used = find_used_package(root)
         if used is not None and used.generation is not None and not used.is_pinned:
             self._followed.append(_FollowedModel(model, used, used.generation, used.generation))
 

@@ -17,7 +17,7 @@ from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.ep_context.cached_sessions import (
     MOST_MODEL_NBYTES,
     CachedSession,
-    CachedSessions,
+    SessionCache,
     session_key,
 )
 from ortpkg.ep_context.context_node import EpContextAttributes
@@ -65,7 +65,7 @@ class SessionCaching:
         stamp: size and times of the model's file, taken before it was read.
     """
 
-    sessions: CachedSessions
+    sessions: SessionCache
     key: str
     source: Path
     stamp: FileStamp | None
@@ -205,7 +205,7 @@ def caching_of(
         dict(options.free_dimension_overrides),
         dict(options.free_denotation_overrides),
     )
-    return SessionCaching(sessions=CachedSessions(cache), key=key, source=path, stamp=stamp)
+    return SessionCaching(sessions=SessionCache(cache), key=key, source=path, stamp=stamp)
 
 
 def files_of_weights(graph: Graph) -> dict[Path, FileStamp | None]:

@@ -20,7 +20,7 @@ from ortpkg.graph.types import ElementType, TensorType, ValueType, numpy_dtype
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.allocator import DeviceAllocator
-from ortpkg.providers.device_memories import DeviceNumbers, memory_named, memory_of_device
+from ortpkg.providers.device_memories import DeviceNumbers, memory_named, open_memory_of
 from ortpkg.session.ort_device import OrtDevice, check_is_host
 
 _CPU = "cpu"
@@ -120,7 +120,7 @@ def open_memory(device: OrtDevice) -> DeviceAllocator | None:
     """Return the memory of a device; None for the CPU, and for one that is not open."""
     if not device.device_type():
         return None
-    return memory_of_device(
+    return open_memory_of(
         DeviceNumbers(device.device_type(), device.device_vendor_id(), device.device_id())
     )
 

@@ -28,7 +28,7 @@ from ortpkg.providers.plugins import (
 )
 from ortpkg.providers.session_settings import SessionSettings
 
-_FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
+_FUNCTION = "ortpkg.session.plugin_context_worker:open_context_plugin"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from ortpkg.session.options import SessionOptions
 _MOST_TRIAL_NBYTES = 256 << 20
 
 
-def open_plugin(
+def open_context_plugin(
     group: str,
     name: str,
     value: str,

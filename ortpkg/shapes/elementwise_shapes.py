@@ -24,7 +24,7 @@ from ortpkg.shapes.size_operations import (
 MICROSOFT = "com.microsoft"
 
 
-def broadcast_shapes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> Sizes | None:
+def broadcast_sizes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> Sizes | None:
     """Return the shape that these shapes broadcast to, by numpy's rule; None if one is unknown.
 
     Raises:
@@ -51,9 +51,7 @@ def make_broadcast(
     context: ShapeContext, slots: Sequence[int], element_type: ElementType | None = None
 ) -> None:
     """Set output 0 to the shape that these inputs broadcast to."""
-    context.make(
-        0, broadcast_shapes(context, [context.shape(slot) for slot in slots]), element_type
-    )
+    context.make(0, broadcast_sizes(context, [context.shape(slot) for slot in slots]), element_type)
 
 
 def make_same(
@@ -167,7 +165,7 @@ def binary(context: ShapeContext) -> None:
     if context.version < 7 and op_type not in {"Max", "Min", "Mean", "Sum"}:
         context.make(0, context.shape(0))
         return
-    shape = broadcast_shapes(context, [context.shape(slot) for slot in range(count)])
+    shape = broadcast_sizes(context, [context.shape(slot) for slot in range(count)])
     element_type = context.element_type(0) if op_type == "Pow" else None
     context.make(0, shape, element_type, _combined(context, shape))
 
@@ -357,7 +355,7 @@ def bit_cast(context: ShapeContext) -> None:
 @infers("Where")
 def where(context: ShapeContext) -> None:
     """Infer the broadcast shape, and chosen elements where the condition is known."""
-    shape = broadcast_shapes(context, [context.shape(slot) for slot in range(3)])
+    shape = broadcast_sizes(context, [context.shape(slot) for slot in range(3)])
     operands = [context.elements(slot) for slot in range(3)]
     chosen: list[Size | None] | None = None
     counts = tuple(size for size in shape or () if isinstance(size, int))

@@ -91,7 +91,7 @@ def _magnitude_of_atom(atom: Atom, largest_symbol: int) -> float:
     return left / max(least(atom.right), 1) + 1 if atom.kind == "floor" else max(left, right)
 
 
-def is_zero_with(size: Size, other: Size) -> bool:
+def is_zero_whenever(size: Size, other: Size) -> bool:
     """Return True if ``size`` is 0 whenever ``other``, a sum of products of sizes, is 0."""
     if size == 0 or size == other:
         return True

@@ -6,7 +6,7 @@ from collections import Counter
 
 from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.elementwise_shapes import broadcast_shapes
+from ortpkg.shapes.elementwise_shapes import broadcast_sizes
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -25,7 +25,7 @@ def product_shape(context: ShapeContext, left: Sizes | None, right: Sizes | None
         raise ShapeError(
             f"{context.node}: rows of {inner_left} elements by columns of {inner_right}"
         )
-    outer = broadcast_shapes(context, (left[:-2], right[:-2])) or ()
+    outer = broadcast_sizes(context, (left[:-2], right[:-2])) or ()
     rows: tuple[Size, ...] = (left[-2],) if len(left) > 1 else ()
     columns: tuple[Size, ...] = (right[-1],) if len(right) > 1 else ()
     return (*outer, *rows, *columns)
@@ -155,13 +155,13 @@ def einsum(context: ShapeContext) -> None:
         letters = (*zip(before, sizes, strict=False), *zip(after, sizes[end:], strict=True))
         for letter, size in letters:
             (by_letter[letter],) = (
-                broadcast_shapes(context, ((by_letter.get(letter, 1),), (size,))) or ()
+                broadcast_sizes(context, ((by_letter.get(letter, 1),), (size,))) or ()
             )
     if "->" not in equation:
         counts = Counter(inputs.replace(",", "").replace("...", ""))
         once = sorted(letter for letter, count in counts.items() if count == 1)
         output = ("..." if "..." in inputs else "") + "".join(once)
-    rest = broadcast_shapes(context, ellipses) if ellipses else ()
+    rest = broadcast_sizes(context, ellipses) if ellipses else ()
     before, dots, after = output.partition("...")
     if any(letter not in by_letter for letter in before + after):
         raise ShapeError(f"{context.node}: the result has letters that no input has")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ortpkg.shapes.expression_bounds import is_at_least, is_zero_with
+from ortpkg.shapes.expression_bounds import is_at_least, is_zero_whenever
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import MOST_ELEMENTS, Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -71,9 +71,9 @@ def _size_or_kept(context: ShapeContext, size: Size, input_shape: Sizes | None, 
     """
     if isinstance(size, int) or input_shape is None or axis >= len(input_shape):
         return size
-    if any(is_zero_with(input_size, size) for input_size in input_shape):
+    if any(is_zero_whenever(input_size, size) for input_size in input_shape):
         return size
-    if is_zero_with(context.compute(lambda: product(input_shape)), size):
+    if is_zero_whenever(context.compute(lambda: product(input_shape)), size):
         return size
     return context.compute(either, size, input_shape[axis])
 

@@ -24,7 +24,7 @@ class PlannedFiles(NamedTuple):
     removes: tuple[str, ...] = ()
 
 
-class Rehearsed(Exception):  # not an error: it ends a rehearsal where its change would begin
+class RehearsalEnd(Exception):  # not an error: it ends a rehearsal where its change would begin
     """End of a rehearsal, where the first file would change."""
 
     def __init__(self, files: PlannedFiles) -> None:

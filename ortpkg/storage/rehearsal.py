@@ -13,17 +13,17 @@ from typing import NoReturn
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
+from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
 
 
 class Rehearsal(FileOperations):
-    """Operations that change nothing: the first announced change raises :class:`Rehearsed`."""
+    """Operations that change nothing: the first announced change raises :class:`RehearsalEnd`."""
 
     are_real = False
 
     def announce(self, files: PlannedFiles) -> NoReturn:
-        """End the command: always raise Rehearsed."""
-        raise Rehearsed(files)
+        """End the command: always raise RehearsalEnd."""
+        raise RehearsalEnd(files)
 
     def before(self, operation: str, path: Path) -> NoReturn:
         """Raise AuthoringError: only tidying up after a stopped command is not announced."""
@@ -41,6 +41,6 @@ def rehearse(change: Callable[[FileOperations], object]) -> PlannedFiles | None:
     """
     try:
         change(Rehearsal())
-    except Rehearsed as rehearsed:
+    except RehearsalEnd as rehearsed:
         return rehearsed.files
     return None

@@ -28,7 +28,7 @@ from ortpkg.store.leases import Holdings, announce_collection, finished_announce
 from ortpkg.store.package_trees import read_tree, tree_keys
 from ortpkg.store.partial_blobs import age_s, is_free
 from ortpkg.store.process_names import Maker, maker_of
-from ortpkg.store.project_locks import project_locks
+from ortpkg.store.project_locks import read_project_locks
 from ortpkg.store.store_folder import StoreFolder, names_in
 from ortpkg.store.usage_log import uses
 
@@ -167,7 +167,7 @@ def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None =
     held = leased(folder)
     locked = {
         digest: project.lock
-        for project in project_locks(folder)
+        for project in read_project_locks(folder)
         if not project.is_forgotten
         for digest in project.digests
     }
@@ -279,7 +279,7 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
             reason = "its process ended"
             leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
-    for collected in project_locks(folder):
+    for collected in read_project_locks(folder):
         if collected.is_forgotten:
             reason = f"{quoted(collected.lock)} is gone"
             path = collected.record

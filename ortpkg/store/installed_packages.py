@@ -31,7 +31,7 @@ _MOST_ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
-class InstalledPackage:
+class HeldPackage:
     """Package in the store, protected from removal while this object is open.
 
     Attributes:
@@ -131,9 +131,7 @@ class InstalledPackages:
         with self._folder.errors(f"find {quoted(name)}"):
             return find_generation(self._folder, name, tag=tag, digest=digest)
 
-    def open(
-        self, name: str, *, tag: str | None = None, digest: str | None = None
-    ) -> InstalledPackage:
+    def open(self, name: str, *, tag: str | None = None, digest: str | None = None) -> HeldPackage:
         """Open the package that :meth:`find` returns, and protect it until it is closed."""
         with self._folder.errors(f"open {quoted(name)}"):
             for _ in range(_MOST_ATTEMPTS):
@@ -141,7 +139,7 @@ class InstalledPackages:
                 lease = take_lease(self._folder, Holdings(trees=frozenset({generation.tree})))
                 root = self._folder.packages / generation.tree / generation.folder
                 if root.is_dir():
-                    return InstalledPackage(generation, root, lease)
+                    return HeldPackage(generation, root, lease)
                 with lease:
                     # A collection removes the record before the tree. If the record still exists
                     # while nothing can be collected, the tree was lost. Otherwise another

@@ -57,7 +57,7 @@ def note_project_lock(folder: StoreFolder, lock: Path, digests: Iterable[str]) -
     folder.write_json(folder.projects / f"{key[:_NAME_CHARACTERS]}.json", document)
 
 
-def project_locks(folder: StoreFolder) -> Iterator[ProjectLock]:
+def read_project_locks(folder: StoreFolder) -> Iterator[ProjectLock]:
     """Yield all recorded locks.
 
     Raises:

@@ -66,7 +66,7 @@ class JudgedContexts:
                 self._files[path] = map_context(path)
             except ModelFileError:
                 return ""
-            self._digests[path] = context_digest(self._files[path])
+            self._digests[path] = cached_file_digest(self._files[path])
         return self._digests[path]
 
 
@@ -107,7 +107,7 @@ def load_only(
     return judged.files
 
 
-def context_digest(file: MappedContext) -> str:
+def cached_file_digest(file: MappedContext) -> str:
     """Return the SHA-256 of a file, cached as long as the file system reports no change."""
     return remembered_sha256(file.path, file.stamp, lambda: _sha256(file.data))
 

@@ -11,7 +11,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
+from ortpkg.trust.signing.signed_package import SignedPackage, read_signed_package
 from ortpkg.trust.trust_policy_file import read_policy
 
 
@@ -34,10 +34,10 @@ def publisher_trust(package: PackageInfo) -> PublisherTrust:
     Raises:
         UsageError: The policy cannot be read, or no library for signatures is installed.
     """
-    return publisher_trust_of(lambda: signed_package(package))
+    return remote_publisher_trust(lambda: read_signed_package(package))
 
 
-def publisher_trust_of(
+def remote_publisher_trust(
     read_signed: Callable[[], SignedPackage], trust_policy: Path | None = None
 ) -> PublisherTrust:
     """Return the decision about a package that may not be here yet; see :func:`publisher_trust`.

@@ -323,7 +323,7 @@ def test_selection_without_records_costs_no_look_at_a_file_of_them(
     watch(io, "open")
     watch(builtins, "open")
     monkeypatch.setattr(os.path, "isdir", lambda path: looked_at.append(("isdir", path)))
-    records = package_selection.records_of(digits.info, offer, machine)
+    records = package_selection.machine_records(digits.info, offer, machine)
     monkeypatch.undo()
 
     assert records is None

@@ -146,10 +146,10 @@ def test_the_device_is_named_once(also: Mapping[str, Any]) -> None:
     ],
 )
 def test_the_name_says_the_device_and_no_folder(wanted: str, name: str) -> None:
-    from ortpkg.authoring.compile_wishes import kinds_of
+    from ortpkg.authoring.compile_wishes import suffixes_and_options
 
     wishes = replace(_WISHES, for_device=wanted)
-    ((short, _),) = kinds_of(wishes)
+    ((short, _),) = suffixes_and_options(wishes)
     assert default_name("plain", short, wishes) == name
 
 

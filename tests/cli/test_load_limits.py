@@ -57,9 +57,9 @@ def test_code_that_asks_for_no_limit_is_ended_with_the_process(
 ) -> None:
     program = f"""
 import time
-from ortpkg.cli.load_limits import LoadLimits, load_limited
+from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.rendering import Output
-with load_limited(LoadLimits({limits}), Output()):
+with end_at_limits(LoadLimits({limits}), Output()):
     {busy}
 """
     done = subprocess.run(

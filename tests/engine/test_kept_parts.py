@@ -8,7 +8,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.engine.kept_parts import ValueParts, texts_nbytes
+from ortpkg.engine.kept_parts import ValueParts, string_data_nbytes
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import LimitExceededError
 from ortpkg.session.inference_session import InferenceSession
@@ -85,7 +85,7 @@ def test_many_small_texts_pass_the_limit_before_they_are_made(operator: str) -> 
 
 def test_text_that_comes_again_counts_once() -> None:
     text = "a" * 1000
-    assert texts_nbytes(np.array([text] * 100, dtype=object)) < 1100
+    assert string_data_nbytes(np.array([text] * 100, dtype=object)) < 1100
 
 
 def test_what_a_frame_kept_is_given_back_at_its_end() -> None:

@@ -22,7 +22,7 @@ import pytest
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_context import partition_digests as digests
 from ortpkg.ep_context.cache_outcome import CacheOutcome
-from ortpkg.ep_context.cached_sessions import CachedSessions
+from ortpkg.ep_context.cached_sessions import SessionCache
 from ortpkg.ep_context.ep_context_cache import EpContextCache, context_key
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
@@ -481,7 +481,7 @@ def test_small_files_that_killed_sessions_left_are_cleared_after_minutes(
     temporary.write_bytes(b"half")
     then_s = time.time() - age_s
     os.utime(temporary, (then_s, then_s))
-    CachedSessions(cache).write(
+    SessionCache(cache).write(
         "0" * 40, b"", contexts=[context_key(entry(0).descriptor)], data={}, details={}
     )
     assert temporary.exists() is (age_s < 600)

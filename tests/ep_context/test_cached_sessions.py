@@ -14,7 +14,7 @@ import pytest
 
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_context import cached_sessions
-from ortpkg.ep_context.cached_sessions import CachedSessions
+from ortpkg.ep_context.cached_sessions import SessionCache
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.errors import ModelNotFoundError
 from ortpkg.graph import onnx_reader
@@ -325,5 +325,5 @@ def test_those_that_were_used_last_stay(
     run_once(save(MIXED, tmp_path / "mixed.onnx"))
     (second,) = folder.glob("*.session")
     assert first != second
-    CachedSessions(EpContextCache(folder)).prune()
+    SessionCache(EpContextCache(folder)).prune()
     assert second.exists()

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.machine_code.arena_layout import ArenaLayouts, with_room
+from ortpkg.machine_code.arena_layout import LayoutCache, with_room
 from ortpkg.machine_code.program import ALIGNMENT, ArenaBuffer
 
 SPANS = ((0, 1), (1, 2), (2, 3), (0, 3))
 
 
-def layouts() -> ArenaLayouts:
-    return ArenaLayouts(
+def layouts() -> LayoutCache:
+    return LayoutCache(
         [ArenaBuffer(nbytes=0, first_step=first, last_step=last) for first, last in SPANS]
     )
 

@@ -21,7 +21,7 @@ from ortpkg.machine_code.program import (
     Space,
     TensorSpec,
 )
-from ortpkg.machine_code.program_checks import bound_symbols
+from ortpkg.machine_code.program_checks import input_symbols
 from ortpkg.shapes.expressions import evaluate, symbol
 from tests.machine_code.programs import BATCH, FLOAT, programs, small_program
 
@@ -98,7 +98,7 @@ def test_any_program_has_a_right_plan_for_any_shape_or_a_typed_error(
     planner = LaunchPlanner(program, thread_count=2)
     sizes = st.one_of(st.integers(0, 9), st.integers(0, 1 << 40))
     for _ in range(3):
-        symbols = {name: data.draw(sizes) for name in sorted(bound_symbols(program.inputs))}
+        symbols = {name: data.draw(sizes) for name in sorted(input_symbols(program.inputs))}
         try:
             shapes = shapes_of(program, symbols)
         except (ArithmeticError, ValueError):

@@ -720,7 +720,7 @@ def test_a_change_that_happened_is_no_failure_though_nothing_can_be_read_afterwa
         raise error
 
     monkeypatch.setattr(transaction, "finish", fail)
-    monkeypatch.setattr(transaction, "has_digest", fail)
+    monkeypatch.setattr(transaction, "has_sha256", fail)
     commit_change(root, change)
 
     assert (root / "models/m/metadata.json").read_bytes() == metadata("new")
@@ -740,7 +740,7 @@ def test_a_change_that_nobody_can_look_at_before_it_happens_is_a_failure(
     def fail(*_arguments: object) -> bool:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(transaction, "has_digest", fail)
+    monkeypatch.setattr(transaction, "has_sha256", fail)
     failing = FailingOperations(at=("replace", "metadata.json"), kill=False)
     with pytest.raises(AuthoringError, match="nothing was changed"):
         commit_change(root, exchange_variant(root, sources), operations=failing)

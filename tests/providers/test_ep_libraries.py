@@ -22,7 +22,7 @@ from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
 from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import ProbeAnswer, Refusals, doubting_refusals
+from ortpkg.isolation.backend_probe import ProbeAnswer, RefusalRules, doubting_refusals
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.providers import (
     ep_library_factory,
@@ -94,7 +94,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: ProbeAnswer) -> list[Map
         arguments: Mapping[str, Any],
         *,
         fingerprint: Mapping[str, object],
-        refusals: Refusals | None = None,
+        refusals: RefusalRules | None = None,
     ) -> ProbeAnswer:
         assert (refusals is None) is (not function.endswith("list_library_offers"))
         asked.append(

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 
 from ortpkg.kernels.kernel_registry import DeviceSlots
 from ortpkg.providers import device_memories, onnxruntime_memory
-from ortpkg.providers.device_memories import DeviceNumbers, memory_of_device
+from ortpkg.providers.device_memories import DeviceNumbers, open_memory_of
 from ortpkg.providers.onnxruntime_memory import DeviceRuns, OnnxRuntimeMemory, device_memory
 
 EP = "AcmeExecutionProvider"
@@ -98,9 +98,9 @@ def test_values_lie_where_the_session_says_in_the_order_of_the_model() -> None:
 def test_a_memory_is_open_from_the_first_session_on() -> None:
     numbers = DeviceNumbers(1, 0, 0)
     memory = _memory()
-    assert memory_of_device(numbers) is None
+    assert open_memory_of(numbers) is None
     DeviceRuns(_Session(), ["x"], ["y"], memory)
-    assert memory_of_device(numbers) is memory
+    assert open_memory_of(numbers) is memory
     assert memory.device_name == "acme"
 
 
@@ -120,7 +120,7 @@ def test_a_device_that_gives_other_numbers_back_keeps_no_values(
 ) -> None:
     monkeypatch.setattr(onnxruntime_memory.onnxruntime, "copy_tensors", lambda *_: None)
     assert DeviceRuns(_Session(), ["x"], ["y"], _memory()).slots == DeviceSlots()
-    assert memory_of_device(DeviceNumbers(1, 0, 0)) is None
+    assert open_memory_of(DeviceNumbers(1, 0, 0)) is None
 
 
 def test_a_device_that_copies_nothing_keeps_no_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from ortpkg.providers import onnxruntime_probe, provider_trials
 from ortpkg.providers.cuda_driver import CudaDevice, CudaDriver
 from ortpkg.providers.nvidia_libraries import MissingLibraries, libraries_of_cuda
-from ortpkg.providers.provider_trials import ep_of_library, try_providers, why_left_out
+from ortpkg.providers.provider_trials import provider_of_library_file, try_providers, why_left_out
 
 CUDA, TENSORRT, CPU = "CUDAExecutionProvider", "TensorrtExecutionProvider", "CPUExecutionProvider"
 _LIBRARY = next((Path(np.__file__).parent / "random").glob("_bounded_integers*"))
@@ -199,7 +199,7 @@ def test_why_a_session_of_this_process_lacks_it_is_said(
     ],
 )
 def test_a_library_belongs_to_a_provider(file_name: str, ep_name: str | None) -> None:
-    assert ep_of_library(file_name) == ep_name
+    assert provider_of_library_file(file_name) == ep_name
 
 
 @pytest.mark.usefixtures("driver")

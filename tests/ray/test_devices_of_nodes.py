@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.batches.engines import BatchEngine, Workers
+from ortpkg.batches.engines import BatchEngine, WorkerPlan
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.package_runner import ChosenVariant, PackageUse
 from ortpkg.batches.parts import Part
@@ -131,7 +131,9 @@ def run(engine: BatchEngine, parts: int = 40) -> None:
 
 
 def test_a_package_is_tried_on_a_node_with_one_of_its_devices(ray: NotingRay) -> None:
-    with batch_run.ray_engine(PackageUse(reference="digits"), "any", Workers(count=None)) as engine:
+    with batch_run.ray_engine(
+        PackageUse(reference="digits"), "any", WorkerPlan(count=None)
+    ) as engine:
         assert len(engine.trials()) == 3
     assert {name: (each["num_gpus"], each["resources"]) for name, each in ray.tried.items()} == {
         "plain": (0, None),
@@ -141,7 +143,9 @@ def test_a_package_is_tried_on_a_node_with_one_of_its_devices(ray: NotingRay) ->
 
 
 def test_each_worker_takes_the_device_that_its_variant_runs_on(ray: NotingRay) -> None:
-    with batch_run.ray_engine(PackageUse(reference="digits"), "any", Workers(count=None)) as engine:
+    with batch_run.ray_engine(
+        PackageUse(reference="digits"), "any", WorkerPlan(count=None)
+    ) as engine:
         engine.trials()
         run(engine)
     found = {

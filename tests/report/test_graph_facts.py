@@ -19,7 +19,7 @@ from ortpkg.graph.types import (
     ValueType,
 )
 from ortpkg.report import graph_facts as module
-from ortpkg.report.graph_facts import GraphFacts, facts_of_graphs, type_text, unique_names
+from ortpkg.report.graph_facts import GraphFacts, loaded_graph_facts, type_text, unique_names
 from ortpkg.session.inference_session import InferenceSession
 from tests.report.graph_samples import BRANCHES, MIXED, facts_of, model_file
 
@@ -103,7 +103,7 @@ def test_a_sub_graph_within_a_fused_node_has_no_plan_of_its_own(tmp_path: Path) 
     with InferenceSession(path) as session:
         plan = session.get_plan()
     fused = replace(plan, partitions=(), graph=replace(plan.graph, subgraphs=()))
-    main, *branches = facts_of_graphs(load_model(path).graph, fused)
+    main, *branches = loaded_graph_facts(load_model(path).graph, fused)
     assert main.after is not None
     assert [each.after for each in branches] == [None, None]
 

@@ -14,7 +14,7 @@ import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.opening_references import use_package
 from ortpkg.distribution.publishing import publish
-from ortpkg.distribution.used_packages import used_package
+from ortpkg.distribution.used_packages import find_used_package
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.package.reader import open_package
 from ortpkg.registry.oci_layout import OciLayout
@@ -110,7 +110,7 @@ def test_a_newer_version_takes_over_and_the_older_goes(server: _Server) -> None:
     assert (renewed.before, renewed.problem) == ("scale:1", "")
     gc.collect()
     assert old() is None
-    assert used_package(old_root) is None
+    assert find_used_package(old_root) is None
 
 
 def test_a_request_that_runs_stays_with_the_model_that_it_began_with(server: _Server) -> None:

@@ -143,7 +143,7 @@ def test_the_child_that_loads_a_context_first_is_told_what_is_obeyed(
 
     made = Obeying()
     monkeypatch.setattr(plugin_context_worker, "load", lambda *_words: Factory())
-    plugin_context_worker.open_plugin(
+    plugin_context_worker.open_context_plugin(
         ENTRY_POINT_GROUP, NAME, "a:b", [], {}, loader.settings.to_json()
     )
     assert made.session_settings == loader.settings

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.shapes import expression_bounds
-from ortpkg.shapes.expression_bounds import fits, is_at_least, is_one_with, is_zero_with
+from ortpkg.shapes.expression_bounds import fits, is_at_least, is_one_with, is_zero_whenever
 from ortpkg.shapes.expressions import Atom, Size, evaluate, symbol, symbols_of
 from ortpkg.shapes.size_operations import (
     broadcast,
@@ -69,7 +69,7 @@ def test_one_of_two_sizes_that_may_be_negative_is_no_size(size: Size, n: int, nu
     ],
 )
 def test_sizes_that_are_nothing_where_another_is(size: Size, other: Size) -> None:
-    assert is_zero_with(size, other)
+    assert is_zero_whenever(size, other)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_sizes_that_are_nothing_where_another_is(size: Size, other: Size) -> Non
     ],
 )
 def test_sizes_that_may_be_something_where_another_is_nothing(size: Size, other: Size) -> None:
-    assert not is_zero_with(size, other)
+    assert not is_zero_whenever(size, other)
 
 
 @settings(max_examples=100, deadline=None)
@@ -100,7 +100,7 @@ def test_what_is_said_holds_for_numbers(size: Size, other: Size, numbers: list[i
         return
     assert not fits(size, -50, 50, largest_symbol=3) or -50 <= number <= 50
     assert not fits(size, 0, 50, largest_symbol=3) or 0 <= number <= 50
-    assert other_number or not is_zero_with(size, other) or not number
+    assert other_number or not is_zero_whenever(size, other) or not number
     assert number >= other_number or not is_at_least(size, other)
 
 

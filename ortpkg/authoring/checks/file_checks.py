@@ -12,7 +12,7 @@ from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, read_entries
-from ortpkg.package.integrity.verification import differences_of, is_other_form
+from ortpkg.package.integrity.verification import is_other_form, package_differences
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -87,7 +87,7 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
     except PackageFormatError:
         return  # the reader has reported what is wrong with digests.json
     try:
-        differences = differences_of(package.info.root, progress=package.progress)
+        differences = package_differences(package.info.root, progress=package.progress)
     except (PackageError, OSError) as error:
         yield finding(
             file_rules.FILE_UNREADABLE,

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, finding_of_variant
 from ortpkg.authoring.checks.data_references import DataReference
-from ortpkg.authoring.overall_values import wired_by_name
+from ortpkg.authoring.overall_values import unwired_values
 from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import is_linked_data
 from ortpkg.documents.document_rules import Rule
@@ -250,7 +250,7 @@ def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
     readable = [signature for signature in signatures if signature is not None]
     if package.info.has_pipeline or not readable or len(readable) < len(signatures):
         return
-    inputs, outputs = wired_by_name(readable)
+    inputs, outputs = unwired_values(readable)
     owner = "the model" if len(readable) == 1 else "the components together"
     for key, declared, actual in (
         ("inputs", package.info.inputs, inputs),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ortpkg.authoring.edited_documents import EditedDocuments
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_on_disk import locked_package
+from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.sharing.asset_plan import plan_assets
 from ortpkg.authoring.sharing.component_folders import UsedPaths, check_no_links
 from ortpkg.authoring.sharing.layouts import SharedLayout, SharingOptions
@@ -139,7 +139,9 @@ def dedup(
         raise UsageError("weights in the ONNX files themselves cannot become shared assets")
     if dry_run:
         return _Deduplication(package, options, progress=progress).plan()
-    with locked_package(target, notify=notify or logger.warning, operations=operations) as package:
+    with open_locked_package(
+        target, notify=notify or logger.warning, operations=operations
+    ) as package:
         return deduplicate(
             package, options, operations=operations, progress=progress, notify=notify
         )

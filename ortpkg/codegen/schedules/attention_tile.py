@@ -11,7 +11,7 @@ from ortpkg.codegen.schedules.attention_sides import AttentionSides, row_vectors
 from ortpkg.codegen.schedules.attention_tiling import AttentionTiling
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import linear_index_in
+from ortpkg.codegen.schedules.linear_reads import flattened_coordinates
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.online_softmax import OnlineSoftmax
 from ortpkg.codegen.tensor_ir.operations import Attention
@@ -110,7 +110,7 @@ class AttentionTile:
         """Divide the rows, and write them."""
         b, lanes, output = self.maker.builder, self.tiling.lanes, self._attention.output
         axis = len(self.head) + 1
-        linear = linear_index_in(output, self._attention.coordinates)
+        linear = flattened_coordinates(output, self._attention.coordinates)
         is_row = linear.stride(axis) == 1
         with b.loop(0, self.count, hint="query") as row:
             total = b.splat(self.softmax.total(row.index), lanes)

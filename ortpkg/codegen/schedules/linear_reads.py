@@ -31,10 +31,10 @@ class LinearIndex:
 
 def linear_index(read: Read) -> LinearIndex:
     """Return the linear index of a read."""
-    return linear_index_in(read.tensor, read.coordinates)
+    return flattened_coordinates(read.tensor, read.coordinates)
 
 
-def linear_index_in(tensor: Tensor, coordinates: Sequence[Coordinate]) -> LinearIndex:
+def flattened_coordinates(tensor: Tensor, coordinates: Sequence[Coordinate]) -> LinearIndex:
     """Return the linear index of coordinates in a tensor."""
     numbers: dict[int, Size] = {}
     offset: Size = 0

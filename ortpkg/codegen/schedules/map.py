@@ -15,7 +15,7 @@ from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.schedules.axis_collapse import collapsed
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
-from ortpkg.codegen.schedules.linear_reads import linear_index_in
+from ortpkg.codegen.schedules.linear_reads import flattened_coordinates
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map_body import FlatMap, MapBody
 from ortpkg.codegen.schedules.row_tiles import positions_of, product_of, row_tiles
@@ -35,7 +35,7 @@ def schedule_map(
     """Return the kernel of a map; ``constants`` are read like other tensors."""
     del constants
     operation = _in_order_of_output(operation)
-    linear = linear_index_in(operation.output, operation.coordinates)
+    linear = flattened_coordinates(operation.output, operation.coordinates)
     if linear.values:
         raise ValueError(f"the map to {operation.output.name} writes where an element says")
     flat = collapsed(operation.axes, [operation.value], [linear])
@@ -48,7 +48,7 @@ def schedule_map(
 
 def _in_order_of_output(operation: Map) -> Map:
     """Return the map with axes sorted by the output's strides, largest first, if known."""
-    linear = linear_index_in(operation.output, operation.coordinates)
+    linear = flattened_coordinates(operation.output, operation.coordinates)
     strides: list[int] = []
     for axis in range(len(operation.axes)):
         stride = linear.stride(axis)

@@ -25,7 +25,7 @@ from ortpkg.codegen.schedules.product_space import (
     split_index,
     sum_of_strides,
 )
-from ortpkg.codegen.schedules.product_steps import Steps
+from ortpkg.codegen.schedules.product_steps import ProductSteps
 from ortpkg.codegen.schedules.product_tiling import ProductTiling
 from ortpkg.codegen.schedules.product_zeros import RowTerms, ZeroCorrection, ZeroSums
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -40,7 +40,7 @@ def product_kernel(
     right: RightPanels,
     tiling: ProductTiling,
     model: MachineModel,
-    steps: Steps,
+    steps: ProductSteps,
     zeros: ZeroSums | None = None,
 ) -> ScheduledKernel:
     """Return the kernel that computes the product of the sides.
@@ -60,7 +60,7 @@ class _ProductKernel:
         right: RightPanels,
         tiling: ProductTiling,
         model: MachineModel,
-        steps: Steps,
+        steps: ProductSteps,
         zeros: ZeroSums | None,
     ) -> None:
         self._product, self._space, self._tiling = product, space, tiling

@@ -16,7 +16,7 @@ BYTE_SHIFT = 128
 _DOT_FEATURES = frozenset({"avx512vnni", "avxvnni", "i8mm"})
 
 
-class Steps(Protocol):
+class ProductSteps(Protocol):
     """Products and sums of one step along k."""
 
     @property
@@ -132,6 +132,6 @@ def has_byte_dots(model: MachineModel) -> bool:
     return not model.features.isdisjoint(_DOT_FEATURES)
 
 
-def steps_of(packed: Scalar) -> Steps:
+def steps_of(packed: Scalar) -> ProductSteps:
     """Return the steps of a convolution with packed weights of this type."""
     return BYTE_STEPS if packed is Scalar.I8 else FloatSteps(sums=packed)

@@ -16,7 +16,7 @@ from ortpkg.codegen.schedules.axis_collapse import collapsed
 from ortpkg.codegen.schedules.element_cost import element_ns, elements_in_tile
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
-from ortpkg.codegen.schedules.linear_reads import LinearIndex, linear_index, linear_index_in
+from ortpkg.codegen.schedules.linear_reads import LinearIndex, flattened_coordinates, linear_index
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.math_functions import exp, log
 from ortpkg.codegen.schedules.row_tiles import positions_of, product_of, row_tiles
@@ -57,7 +57,7 @@ class _RowKernel:
     def __init__(self, operation: RowNormalize, model: MachineModel) -> None:
         last = len(operation.axes) - 1
         epilogue = operation.epilogue or Made(Scalar.F32)
-        whole = linear_index_in(operation.output, [along(axis) for axis in range(last + 1)])
+        whole = flattened_coordinates(operation.output, [along(axis) for axis in range(last + 1)])
         strides = strides_of(operation.axes[:last])
         of_rows = LinearIndex(terms=tuple(enumerate(strides)), offset=0, values=())
         flat = collapsed(

@@ -40,8 +40,8 @@ from ortpkg.package.integrity.digests import (
 )
 from ortpkg.package.integrity.transferable_files import (
     check_complete,
-    check_digest,
-    check_names,
+    verify_digest,
+    verify_names,
 )
 from ortpkg.package.integrity.verification import check_is_package, record_differences
 from ortpkg.package.reader import open_package
@@ -101,7 +101,7 @@ def pack_package(
         recover(root, operations=operations)
         recorded = read_digests(root)
         names, signatures = list_files(root), signature_names(root)
-        check_names([*names, *signatures])
+        verify_names([*names, *signatures])
         check_complete(root, names, recorded)
         _verify_sources(root)
         packed = sorted([*names, *signatures], key=os.fsencode)
@@ -117,7 +117,7 @@ def pack_package(
                 with open_regular(root / name) as (stream, size):
                     digest = writer.add(name, stream, nbytes=size, progress=progress)
                 if name not in signatures:
-                    check_digest(name, digest, recorded, root)
+                    verify_digest(name, digest, recorded, root)
                     hashed[name] = HashedFile(digest=digest, stamp=None)
             writer.add_bytes(DIGESTS_FILE, _record(root, recorded, hashed))
             writer.finish()
@@ -258,7 +258,7 @@ def _extract(
         )
         folders.add(target.parent)
         if is_part(entry.name):
-            check_digest(entry.name, digest, recorded, archive.path)
+            verify_digest(entry.name, digest, recorded, archive.path)
             hashed[entry.name] = HashedFile(digest=digest, stamp=None)
     digests = digests_of(staging, hashed)
     if recorded is None:

@@ -116,7 +116,7 @@ def _replace_remaining(root: Path, pending: PendingChange, operations: FileOpera
     missing = {
         path: sha256
         for path, sha256 in pending.documents.items()
-        if not has_digest(root / path, sha256)
+        if not has_sha256(root / path, sha256)
     }
     staged_documents = _staged_documents(root) if missing else {}
     for path, sha256 in missing.items():
@@ -220,7 +220,7 @@ def _remove_staging(root: Path, operations: FileOperations) -> None:
         operations.remove_tree(leftover)
 
 
-def has_digest(path: Path, sha256: str) -> bool:
+def has_sha256(path: Path, sha256: str) -> bool:
     """Return True if a regular file with that SHA-256 is at ``path``."""
     return path.is_file() and not path.is_symlink() and hash_file(path).sha256 == sha256
 

@@ -29,7 +29,7 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, OrtpkgError, quoted
-from ortpkg.package.changes.recovery import explained, finish, has_digest, write_digests
+from ortpkg.package.changes.recovery import explained, finish, has_sha256, write_digests
 from ortpkg.package.changes.staging import (
     TOKEN_NBYTES,
     check_space,
@@ -380,7 +380,7 @@ def is_committed(root: Path, change: PackageChange) -> bool:
     """
     commit = change.commit_document
     try:
-        return has_digest(root / commit.path, hash_bytes(commit.after).sha256)
+        return has_sha256(root / commit.path, hash_bytes(commit.after).sha256)
     except OSError:
         return False
 

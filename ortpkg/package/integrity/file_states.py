@@ -66,7 +66,7 @@ class VerifiedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileStates:
+class PackageFileStates:
     """All files of a package.
 
     Attributes:
@@ -80,7 +80,7 @@ class FileStates:
     notes: tuple[str, ...]
 
 
-def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
+def file_states(root: Path, *, most_nbytes: int | None) -> PackageFileStates:
     """Compare the files of the package at ``root`` with digests.json. Differences are no error.
 
     Args:
@@ -96,7 +96,7 @@ def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
     if recorded is not None and most_nbytes is not None and nbytes > most_nbytes:
         return _partly_read(root, recorded, most_nbytes)
     report = verify_package(root)
-    return FileStates(
+    return PackageFileStates(
         files=tuple(_files(root, recorded, report.differences, report.absent_files)),
         package_digest=report.package_digest,
         notes=report.notes,
@@ -129,7 +129,7 @@ def _files(
         yield VerifiedFile(path=path, state=state, nbytes=nbytes, message=difference.message)
 
 
-def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> FileStates:
+def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> PackageFileStates:
     """Hash files in their order until the budget is spent; judge the others by cache and size."""
     present = set(list_files(root))
     absent = absent_files(root, recorded)
@@ -155,7 +155,7 @@ def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> File
     hashed_now = sorted(present - unread.keys())
     changes += differences(rest, hashed_now, hash_recorded(root, rest, hashed_now))
     record_damage = check_own_record(root)
-    return FileStates(
+    return PackageFileStates(
         files=tuple(
             _files(
                 root,

@@ -23,7 +23,7 @@ from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import FileDigest
 
 
-def check_names(names: Sequence[str]) -> None:
+def verify_names(names: Sequence[str]) -> None:
     """Raise AuthoringError for a name that some system cannot hold, or for two equal ones."""
     for name in names:
         if reason := why_not_portable_file(name):
@@ -76,7 +76,7 @@ def verify_whole(root: Path, recorded: PackageDigests | None = None) -> None:
         )
 
 
-def check_digest(
+def verify_digest(
     name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
 ) -> None:
     """Raise DigestMismatchError if the recorded file ``name`` has another digest.

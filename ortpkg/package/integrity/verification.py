@@ -151,7 +151,9 @@ def _verify(root: Path, progress: Progress | None, *, is_whole: bool) -> Verific
     )
 
 
-def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
+def package_differences(
+    root: Path, *, progress: Progress | None = None
+) -> tuple[DigestDifference, ...]:
     """Return how the files of a package, and digests.json itself, differ from the record.
 
     Return () without a digests.json.

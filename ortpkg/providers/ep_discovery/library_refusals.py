@@ -14,7 +14,7 @@ from typing import Any
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import unquoted
-from ortpkg.isolation.backend_probe import Refusals
+from ortpkg.isolation.backend_probe import RefusalRules
 from ortpkg.providers.ep_discovery.ep_candidates import file_identity
 from ortpkg.providers.installed_metadata import recorded_distributions
 
@@ -100,7 +100,7 @@ def _is_lasting(reason: str) -> bool:
     return not any(words in reason for words in _PASSING)
 
 
-REFUSALS = Refusals(
+REFUSALS = RefusalRules(
     reason_of=refusal_of,
     is_lasting=_is_lasting,
     depends_on=loader_state,

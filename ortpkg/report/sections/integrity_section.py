@@ -7,12 +7,17 @@ from dataclasses import dataclass
 
 from ortpkg.drawing.svg import shortened
 from ortpkg.errors import OrtpkgError
-from ortpkg.package.integrity.file_states import FileState, FileStates, VerifiedFile, file_states
+from ortpkg.package.integrity.file_states import (
+    FileState,
+    PackageFileStates,
+    VerifiedFile,
+    file_states,
+)
 from ortpkg.quantities import counted, nbytes_text
 from ortpkg.report.context_facts import ContextFact, ContextState, context_facts
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
-from ortpkg.report.signature_facts import SignatureFact, SignatureFacts, signature_facts
+from ortpkg.report.signature_facts import PackageSignatureFacts, SignatureFact, signature_facts
 from ortpkg.report.state_picture import StateShare, state_figure
 
 #: Most bytes that a report hashes unless all are requested.
@@ -130,8 +135,8 @@ def integrity_section(subject: ReportSubject) -> IntegritySection:
     )
 
 
-def _states(subject: ReportSubject) -> tuple[FileStates, str]:
-    nothing = FileStates(files=(), package_digest="", notes=())
+def _states(subject: ReportSubject) -> tuple[PackageFileStates, str]:
+    nothing = PackageFileStates(files=(), package_digest="", notes=())
     if subject.info.is_bare_model:
         return nothing, "This is an ONNX file: nothing records what its bytes should be."
     most = None if subject.verifies_all else _MOST_HASHED_NBYTES
@@ -157,7 +162,7 @@ def _badness(status: Status) -> int:
 def _status(
     shares: Sequence[StateShare],
     problem: str,
-    signed: SignatureFacts,
+    signed: PackageSignatureFacts,
     contexts: Sequence[ContextFact],
 ) -> Status:
     statuses = [_STATES[FileState(share.state)][0] for share in shares]
@@ -185,7 +190,7 @@ def _files_text(shares: Sequence[StateShare], problem: str) -> str:
     return ", ".join([*parts, *(f"{count} {state}" for state, count in counts.items())])
 
 
-def _signed_text(signed: SignatureFacts) -> str:
+def _signed_text(signed: PackageSignatureFacts) -> str:
     if not signed.signatures:
         return "refused by the trust policy" if signed.is_refused else "not signed"
     names = dict.fromkeys(
@@ -213,7 +218,7 @@ def _stale_text(contexts: Sequence[ContextFact]) -> str:
     return f"{counted(len(bad), 'context')} {bad[0].state}: {shortened(bad[0].reason, 120)}"
 
 
-def _facts(states: FileStates) -> tuple[tuple[str, str], ...]:
+def _facts(states: PackageFileStates) -> tuple[tuple[str, str], ...]:
     facts = [("Package digest", states.package_digest)] if states.package_digest else []
     notes = [("Note", shortened(note, _LONGEST_REASON)) for note in states.notes[:8]]
     return (*facts, *notes)
@@ -229,7 +234,7 @@ def _file_row(file: VerifiedFile) -> FileRow:
     )
 
 
-def _signature_row(fact: SignatureFact, signed: SignatureFacts) -> SignatureRow:
+def _signature_row(fact: SignatureFact, signed: PackageSignatureFacts) -> SignatureRow:
     if fact.accepted_as:
         verdict, status, detail = "accepted", Status.GOOD, f"as {fact.accepted_as}"
     elif not fact.is_current:

@@ -74,7 +74,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedVariant:
     """Variant with its verdict in all columns that have the same one.
 
     Attributes:
@@ -101,7 +101,7 @@ class VerdictMatrix:
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedVariant, ...]
     left_out: tuple[str, ...]
 
 
@@ -211,14 +211,14 @@ def _matrix(
 
 def _judged(
     columns: Sequence[Column], rows: Iterable[tuple[str, Sequence[Cell]]]
-) -> Iterable[Judged]:
+) -> Iterable[JudgedVariant]:
     for name, row in rows:
         labels_by_cell: dict[Cell, list[str]] = {}
         for column, cell in zip(columns, row, strict=True):
             labels_by_cell.setdefault(cell, []).append(column.label)
         for cell, labels in labels_by_cell.items():
             is_everywhere = len(labels) == len(columns) > 1
-            yield Judged(
+            yield JudgedVariant(
                 variant=shortened(name, _LONGEST_NAME),
                 places=("all",) if is_everywhere else tuple(labels),
                 cell=cell,

@@ -79,7 +79,7 @@ class SignedPackage:
         )
 
 
-def signed_package(package: PackageInfo) -> SignedPackage:
+def read_signed_package(package: PackageInfo) -> SignedPackage:
     """Return the package in a folder with its signatures.
 
     Its name is the one in manifest.json, never that of its folder, which nobody signed.
