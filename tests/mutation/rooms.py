@@ -12,5 +12,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "storage": ("tests/storage", "tests/package", "tests/authoring"),
     "trust": ("tests/trust", "tests/ep_context", "tests/session"),
     "ep_context": ("tests/ep_context", "tests/providers", "tests/session"),
+    "serving": ("tests/serving", "tests/ray"),
     "providers": ("tests/providers", "tests/session", "tests/ep_context", "tests/engine"),
 }
