@@ -162,6 +162,19 @@ def test_calls_that_cannot_be_answered_have_a_status_and_a_reason() -> None:
     assert counts == {"NOT_FOUND": 1, "INVALID_ARGUMENT": 1, "UNIMPLEMENTED": 2}
 
 
+@pytest.mark.parametrize("method", ["ModelReady", "ModelMetadata", "ModelInfer"])
+def test_a_version_that_is_not_served_is_not_found(method: str) -> None:
+    kind = messages.message_class(f"{method}Request")
+    names = ("model_name", "model_version") if method == "ModelInfer" else ("name", "version")
+    sent = [
+        kind(**dict(zip(names, named, strict=True))).SerializeToString()
+        for named in (("m", "9"), ("n", ""), ("", "1"))
+    ]
+    answers, counts = ask(*((method, message) for message in sent))
+    assert answers[0] == "NOT_FOUND: model 'm' has no version '9'; served are '1'"
+    assert counts == {"NOT_FOUND": 3}
+
+
 def test_a_token_is_asked_for_except_by_methods_of_health() -> None:
     methods = ("ServerLive", "ServerReady", "ServerMetadata", "RepositoryModelLoad")
     answers, _ = ask(*((method, b"") for method in methods), token="open-sesame")
