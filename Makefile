@@ -39,7 +39,7 @@ help:
 	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
 	@echo "make gpu          a machine's GPU in 8 minutes, with wheels of WHEELS=folder and no network; a table in build/gpu"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
-	@echo "make every-case   all tests, slow ones and every case of large families too (T=\"tests/codegen\": these)"
+	@echo "make every-case   all tests, slow ones and every case of large families too (T=\"tests/compiler\": these)"
 	@echo "make scale        packages served, asked by clients of others and by hostile ones, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
@@ -62,7 +62,8 @@ types: $(VENV)/.installed-dev
 	$(OWN) $(BIN)/mypy
 
 layers: $(VENV)/.installed-dev
-	$(OWN) $(BIN)/lint-imports
+	$(OWN) $(BIN)/python scripts/layer_contracts.py build/layers.toml
+	$(OWN) $(BIN)/lint-imports --config build/layers.toml
 
 tests: $(VENV)/.installed-dev
 	$(OWN) $(BIN)/python -m pytest -n auto --dist worksteal

@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ortpkg.cli.app import run
-from ortpkg.ray import PackageModel
-from ortpkg.ray.cluster import load_ray
+from ortpkg.scale.ray import PackageModel
+from ortpkg.scale.ray.cluster import load_ray
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "sample_packages/digits.ortpackage"

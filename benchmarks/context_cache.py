@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import ortpkg
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
 
 _EPS = {"openvino": OPENVINO_EP, "onnxruntime": CPU_EP}
 _GOAL_RATIO = 1.1

@@ -21,7 +21,7 @@ import numpy as np
 import ortpkg
 from benchmarks.paired import time_in_turns
 from benchmarks.zoo.compare import feeds_of, largest_error, open_theirs
-from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.foundations.errors import InvalidSessionOptionError
 
 _COPIED_NBYTES = 256 << 20
 _SETTLE_S = 0.1

@@ -21,9 +21,9 @@ import onnxruntime
 
 import ortpkg
 from benchmarks.paired import Timing, time_in_turns
-from ortpkg.ep_names import resolve_ep_name
-from ortpkg.providers.ep_discovery.ep_libraries import ep_library_of
-from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.foundations.ep_names import resolve_ep_name
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import ep_library_of
+from ortpkg.runtime.providers.onnxruntime_turns import turn
 from tests.vendors.device_models import DEVICE_MODELS, DeviceModel
 
 _GOAL_RATIO = 1.05

@@ -19,7 +19,7 @@ from pathlib import Path
 
 _PROGRAM = """
 import sys, time
-import ortpkg.providers.machine_offer
+import ortpkg.runtime.providers.machine_offer
 start = time.process_time()
 machine = ortpkg.devices.probe(sys.argv[1])
 first = time.process_time()

@@ -21,7 +21,7 @@ from pathlib import Path
 import openvino
 
 import ortpkg
-from ortpkg.ep_names import CPU_EP, LLVM_EP, OPENVINO_EP
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP, OPENVINO_EP
 
 _F32 = {"INFERENCE_PRECISION_HINT": "f32"}
 _PROVIDERS = {"openvino": (OPENVINO_EP,), "llvm": (LLVM_EP, CPU_EP)}

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.paired import time_in_turns
-from ortpkg.host.cores import usable_cores
-from ortpkg.storage.hashing import hash_files
+from ortpkg.foundations.host.cores import usable_cores
+from ortpkg.foundations.storage.hashing import hash_files
 
 
 def main() -> None:

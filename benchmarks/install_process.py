@@ -21,9 +21,13 @@ import time
 from pathlib import Path
 
 from ortpkg.distribution.publishing import publish
-from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.package.references.package_references import (
+    LayoutReference,
+    OciReference,
+    parse_reference,
+)
 from tests.registry.servers import serve
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -28,18 +28,18 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
-from ortpkg.providers.quiet_openvino import openvino
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.runtime.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.runtime.providers.quiet_openvino import openvino
 
 _WIDTH = 4096
 _IDS = np.arange(4, dtype=np.int64)
 #: Contender → the modules that are loaded before memory is counted, and the library beside it.
 _CONTENDERS = {
     "onnxruntime": ("onnxruntime", ""),
-    "bridge to onnxruntime": ("ortpkg.session.inference_session", "onnxruntime"),
+    "bridge to onnxruntime": ("ortpkg.runtime.session.inference_session", "onnxruntime"),
     "OpenVINO": ("openvino", ""),
-    "bridge to OpenVINO": ("ortpkg.session.inference_session", "OpenVINO"),
+    "bridge to OpenVINO": ("ortpkg.runtime.session.inference_session", "OpenVINO"),
 }
 
 
@@ -129,7 +129,7 @@ def _open(name: str, model: Path) -> Callable[[], Any]:
         precision = {"INFERENCE_PRECISION_HINT": "f32"}
         compiled = openvino.Core().compile_model(str(model), "CPU", precision)
         return lambda: compiled({"ids": _IDS})
-    from ortpkg.session.inference_session import InferenceSession  # of the bridge alone
+    from ortpkg.runtime.session.inference_session import InferenceSession  # of the bridge alone
 
     backend = _CONTENDERS[name][1].lower()
     provider = CPU_EP if backend == "onnxruntime" else OPENVINO_EP

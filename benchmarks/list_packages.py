@@ -18,19 +18,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.package_trees import TreeContent
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.store.package_trees import TreeContent
 
 _LIST = """
 import sys
 from pathlib import Path
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.distribution.store.installed_packages import InstalledPackages
 print(len(InstalledPackages(Path(sys.argv[1])).packages()))
 """
 _OPEN = """
 import sys
 from pathlib import Path
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.distribution.store.installed_packages import InstalledPackages
 with InstalledPackages(Path(sys.argv[1])).open("package-7") as package:
     print(package.root)
 """

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.zoo.compare import feeds_of, open_ours
-from ortpkg.machine_code.executor_abi import COUNTER_WORDS, STEP_WORDS, LaunchWord, Outcome
-from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program import Program
+from ortpkg.compiler.machine_code.executor_abi import COUNTER_WORDS, STEP_WORDS, LaunchWord, Outcome
+from ortpkg.compiler.machine_code.loaded_program import LoadedProgram
+from ortpkg.compiler.machine_code.program import Program
 
 #: Words of a step: its tiles, and how many steps from it on one thread does alone.
 _TILES, _GROUP = 3, 5

@@ -19,7 +19,7 @@ import onnxruntime
 import ortpkg
 from benchmarks.paired import Timing, time_in_turns
 from benchmarks.run_latency import DEFAULT_MODELS, random_feeds
-from ortpkg.providers.quiet_openvino import openvino
+from ortpkg.runtime.providers.quiet_openvino import openvino
 
 _GOAL_RATIO = 1.05
 _SMALL_S = 0.001

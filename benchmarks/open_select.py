@@ -21,10 +21,10 @@ from benchmarks.onnxruntime_peer import OnnxRuntimePeer
 from benchmarks.packages import FORMATS, write_package
 from benchmarks.paired import Timing, time_in_turns
 from ortpkg.package.reader import open_package
-from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.runtime.providers.machine_offer import MachineOffer, this_machine
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.interop.wheels import installed_release, library_of
 
 _GOALS = {3: 8.0, 1_000: 1.0, 10_000: 1.0}

@@ -23,10 +23,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ortpkg.host.memory import peak_memory_nbytes, resident_nbytes
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_registry import OciRegistry, open_oci_registry
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.oci_registry import OciRegistry, open_oci_registry
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.host.memory import peak_memory_nbytes, resident_nbytes
 from tests.registry.servers import serve
 
 _REPOSITORY = "benchmark/blobs"

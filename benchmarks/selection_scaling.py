@@ -18,13 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine_probe import probe
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine_probe import probe
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 VARIANTS = (3, 10, 100, 1_000, 3_000, 10_000)
 EP_DEVICES = (4, 8)

@@ -24,13 +24,20 @@ from pathlib import Path
 
 from benchmarks.ep_context_start import SETTLING_S, make_context
 from benchmarks.zoo.compare import THREADS, feeds_of, open_ours, open_theirs
-from ortpkg.ep_names import CPU_EP, LLVM_EP
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
 
 _NOTHING, _CONTEXT, _THEIRS = "from nothing", "from a context", "onnxruntime"
 #: What is loaded before memory is counted.
 _IMPORTS = {
-    _NOTHING: ("ortpkg.session.inference_session", "ortpkg.codegen.compiler", "llvmlite.binding"),
-    _CONTEXT: ("ortpkg.session.inference_session", "ortpkg.providers.llvm_execution_provider"),
+    _NOTHING: (
+        "ortpkg.runtime.session.inference_session",
+        "ortpkg.compiler.compiler",
+        "llvmlite.binding",
+    ),
+    _CONTEXT: (
+        "ortpkg.runtime.session.inference_session",
+        "ortpkg.runtime.providers.llvm_execution_provider",
+    ),
     _THEIRS: ("onnxruntime",),
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ortpkg.providers.plugins import register_plugin, unregister_plugin
+from ortpkg.runtime.providers.plugins import register_plugin, unregister_plugin
 
 _FOLDER = str(Path(__file__).resolve().parents[1] / "examples" / "tape_ep")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.public_names import public_names, public_object
-from ortpkg.version import __version__ as __version__
+from ortpkg.foundations.public_names import public_names, public_object
+from ortpkg.foundations.version import __version__ as __version__
 
 #: Attributes that onnxruntime's module has, too.
 __author__ = "ortpkg"
@@ -17,8 +17,8 @@ cuda_version = ""
 
 if TYPE_CHECKING:
     from ortpkg import capi as capi
-    from ortpkg import devices as devices
-    from ortpkg import errors as errors
+    from ortpkg import machine
+    from ortpkg.foundations import errors as errors
     from ortpkg.api.model_package import (
         ComponentModel as ComponentModel,
         ModelPackage as ModelPackage,
@@ -42,36 +42,36 @@ if TYPE_CHECKING:
     from ortpkg.authoring.new_variant import NewVariant as NewVariant
     from ortpkg.authoring.package_checks import validate as validate
     from ortpkg.authoring.slim import slim as slim
-    from ortpkg.doctor.diagnosis import doctor as doctor
-    from ortpkg.engine.transformers import (
+    from ortpkg.api.doctor.diagnosis import doctor as doctor
+    from ortpkg.runtime.engine.transformers import (
         GraphTransformer as GraphTransformer,
         RewriteRule as RewriteRule,
         TransformContext as TransformContext,
         TransformLevel as TransformLevel,
     )
-    from ortpkg.ep_context.ep_context_data import (
+    from ortpkg.runtime.ep_context.ep_context_data import (
         OrtEpContextData as OrtEpContextData,
         OrtEpContextDataBuffer as OrtEpContextDataBuffer,
     )
-    from ortpkg.kernels.custom_op import (
+    from ortpkg.graph.custom_op import (
         CustomOp as CustomOp,
         custom_op as custom_op,
     )
-    from ortpkg.kernels.custom_ops import (
+    from ortpkg.graph.custom_ops import (
         register_custom_ops as register_custom_ops,
         unregister_custom_ops as unregister_custom_ops,
     )
-    from ortpkg.kernels.runnable_operators import has_kernel as has_kernel
+    from ortpkg.runtime.kernels.runnable_operators import has_kernel as has_kernel
     from ortpkg.report.report_wishes import (
         DrawnGraphs as DrawnGraphs,
         ReportWishes as ReportWishes,
     )
-    from ortpkg.samples.sample_authoring import (
+    from ortpkg.api.samples.sample_authoring import (
         SampleArrays as SampleArrays,
         add_samples as add_samples,
         record_samples as record_samples,
     )
-    from ortpkg.session.environment import (
+    from ortpkg.runtime.session.environment import (
         create_and_register_allocator as create_and_register_allocator,
         create_and_register_allocator_v2 as create_and_register_allocator_v2,
         disable_telemetry_events as disable_telemetry_events,
@@ -97,22 +97,22 @@ if TYPE_CHECKING:
         set_seed as set_seed,
         unregister_execution_provider_library as unregister_execution_provider_library,
     )
-    from ortpkg.session.inference_session import InferenceSession as InferenceSession
-    from ortpkg.session.initializer_places import (
+    from ortpkg.runtime.session.inference_session import InferenceSession as InferenceSession
+    from ortpkg.runtime.session.initializer_places import (
         OrtExternalInitializerInfo as OrtExternalInitializerInfo,
     )
-    from ortpkg.session.io_binding import IOBinding as IOBinding
-    from ortpkg.session.lora_adapter import (
+    from ortpkg.runtime.session.io_binding import IOBinding as IOBinding
+    from ortpkg.runtime.session.lora_adapter import (
         AdapterFormat as AdapterFormat,
         LoraAdapter as LoraAdapter,
     )
-    from ortpkg.session.memory_info import (
+    from ortpkg.runtime.session.memory_info import (
         OrtArenaCfg as OrtArenaCfg,
         OrtMemoryInfo as OrtMemoryInfo,
     )
-    from ortpkg.session.model_compiler import ModelCompiler as ModelCompiler
-    from ortpkg.session.node_args import ModelMetadata as ModelMetadata, NodeArg as NodeArg
-    from ortpkg.session.onnxruntime_enums import (
+    from ortpkg.runtime.session.model_compiler import ModelCompiler as ModelCompiler
+    from ortpkg.runtime.session.node_args import ModelMetadata as ModelMetadata, NodeArg as NodeArg
+    from ortpkg.runtime.session.onnxruntime_enums import (
         ExecutionOrder as ExecutionOrder,
         OrtAllocatorType as OrtAllocatorType,
         OrtCompileApiFlags as OrtCompileApiFlags,
@@ -126,25 +126,27 @@ if TYPE_CHECKING:
         OrtMemoryInfoDeviceType as OrtMemoryInfoDeviceType,
         OrtSparseFormat as OrtSparseFormat,
     )
-    from ortpkg.session.onnxruntime_surface import (
+    from ortpkg.runtime.session.onnxruntime_surface import (
         OrtEpAssignedNode as OrtEpAssignedNode,
         OrtEpAssignedSubgraph as OrtEpAssignedSubgraph,
     )
-    from ortpkg.session.options import (
+    from ortpkg.runtime.session.options import (
         ExecutionMode as ExecutionMode,
         GraphOptimizationLevel as GraphOptimizationLevel,
         RunOptions as RunOptions,
         SessionOptions as SessionOptions,
     )
-    from ortpkg.session.ort_device import OrtDevice as OrtDevice
-    from ortpkg.session.ort_ep_device import (
+    from ortpkg.runtime.session.ort_device import OrtDevice as OrtDevice
+    from ortpkg.runtime.session.ort_ep_device import (
         OrtEpDevice as OrtEpDevice,
         OrtHardwareDevice as OrtHardwareDevice,
     )
-    from ortpkg.session.ort_value import OrtValue as OrtValue, copy_tensors as copy_tensors
-    from ortpkg.session.ort_value_vector import OrtValueVector as OrtValueVector
-    from ortpkg.session.sparse_tensor import SparseTensor as SparseTensor
-    from ortpkg.storage.rehearsal import rehearse as rehearse
+    from ortpkg.runtime.session.ort_value import OrtValue as OrtValue, copy_tensors as copy_tensors
+    from ortpkg.runtime.session.ort_value_vector import OrtValueVector as OrtValueVector
+    from ortpkg.runtime.session.sparse_tensor import SparseTensor as SparseTensor
+    from ortpkg.foundations.storage.rehearsal import rehearse as rehearse
+
+    devices = machine
 
 _PUBLIC = sorted(["__author__", "__version__", "cuda_version", "package_name", *public_names()])
 if not TYPE_CHECKING:  # type checkers use the imports below

@@ -12,7 +12,11 @@ from pathlib import Path
 from grpc_tools import protoc
 
 DEFINITION = (
-    Path(__file__).resolve().parent.parent / "ortpkg" / "serving" / "open_inference_grpc.proto"
+    Path(__file__).resolve().parent.parent
+    / "ortpkg"
+    / "scale"
+    / "serving"
+    / "open_inference_grpc.proto"
 )
 COMPILED = DEFINITION.with_suffix(".binpb")
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import onnx
 
-from ortpkg.codegen.tensor_ir.operations import Operation
-from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
-from ortpkg.codegen.tensor_ir.tensor_text import operations_text
-from ortpkg.drawing.palette import fill_kind
-from ortpkg.drawing.svg import box, document, label, line, text
+from ortpkg.compiler.tensor_ir.operations import Operation
+from ortpkg.compiler.tensor_ir.tensor_program import TensorProgram, reads_of
+from ortpkg.compiler.tensor_ir.tensor_text import operations_text
+from ortpkg.foundations.drawing.palette import fill_kind
+from ortpkg.foundations.drawing.svg import box, document, label, line, text
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 216, 66, 40, 26
 _LEFT, _TOP = 24, 60

@@ -25,7 +25,7 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from benchmarks.report_models import bert_like_model
 from benchmarks.tape_plugin import tape_plugin
 from ortpkg import ModelPackage, NewVariant, ReportWishes, create
-from ortpkg.bench.benchmark import BenchWishes, bench
+from ortpkg.api.bench.benchmark import BenchWishes, bench
 
 FOLDER = Path("docs/pictures")
 _SAMPLES = Path("sample_packages")

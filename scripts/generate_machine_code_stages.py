@@ -11,16 +11,16 @@ import numpy as np
 import onnx.parser
 from onnx.numpy_helper import from_array
 
-from ortpkg.codegen.assembly.compilation_target import CompilationTarget
-from ortpkg.codegen.assembly.program_assembly import machine_model
-from ortpkg.codegen.compilation_text import compilation_texts
-from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
-from ortpkg.codegen.tensor_stages import TensorStages
+from ortpkg.compiler.assembly.compilation_target import CompilationTarget
+from ortpkg.compiler.assembly.program_assembly import machine_model
+from ortpkg.compiler.compilation_text import compilation_texts
+from ortpkg.compiler.machine_code.compilation_stages import Stage
+from ortpkg.compiler.machine_code.cpu_targets import target_named
+from ortpkg.compiler.schedules.schedules_by_form import SchedulesByForm
+from ortpkg.compiler.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.machine_code.compilation_stages import Stage
-from ortpkg.machine_code.cpu_targets import target_named
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
 from scripts.draw_compiler_stages import drawn, parts_of_nodes, parts_of_program
 
 _DOCS = Path(__file__).resolve().parent.parent / "docs"

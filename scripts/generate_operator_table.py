@@ -12,12 +12,12 @@ from pathlib import Path
 
 import onnx
 
-from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES
-from ortpkg.kernels.kernel_registry import kernel_defs_of
-from ortpkg.kernels.reference_kernels import REFERENCE_DOMAINS, has_reference_implementation
-from ortpkg.providers.library_differences import Difference
-from ortpkg.providers.onnxruntime_differences import DIFFERENCES as ONNXRUNTIME_DIFFERENCES
-from ortpkg.providers.openvino_differences import DIFFERENCES
+from ortpkg.runtime.kernels.cpu_kernels import CPU_KERNEL_MODULES
+from ortpkg.runtime.kernels.kernel_registry import kernel_defs_of
+from ortpkg.runtime.kernels.reference_kernels import REFERENCE_DOMAINS, has_reference_implementation
+from ortpkg.runtime.providers.library_differences import Difference
+from ortpkg.runtime.providers.onnxruntime_differences import DIFFERENCES as ONNXRUNTIME_DIFFERENCES
+from ortpkg.runtime.providers.openvino_differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "operators.md"
@@ -92,7 +92,7 @@ def document() -> str:
         ),
         (
             "that brought them): those that run on a numpy kernel of ours, with the modules of"
-            " `ortpkg/kernels` that hold"
+            " `ortpkg/runtime/kernels` that hold"
         ),
         (
             "it, and those that run on `onnx.reference`. A kernel may take some element types only;"

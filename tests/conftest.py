@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import ortpkg
-from ortpkg.host.cores import usable_cores
+from ortpkg.foundations.host.cores import usable_cores
 from tests.npz import arrays_in
 from tests.warm.popen import warm_popen
 
@@ -126,7 +126,7 @@ def _locks_of_no_user() -> Iterator[None]:
     """Locks of packages lie in a folder of this run, not of the user."""
     with pytest.MonkeyPatch.context() as patch:
         folder = _OF_NO_USER / "locks"
-        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: folder)
+        patch.setattr("ortpkg.foundations.storage.package_lock.locks_directory", lambda: folder)
         yield
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.kernels import blas_threads
+from ortpkg.runtime.kernels import blas_threads
 
 
 class FakeBlas:

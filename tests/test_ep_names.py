@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.ep_names import (
+from ortpkg.foundations.ep_names import (
     EP_ALIASES,
     KNOWN_EPS,
     ep_priority,
@@ -13,6 +12,7 @@ from ortpkg.ep_names import (
     resolve_ep_name,
     suggest_ep_name,
 )
+from ortpkg.machine.implied_device_types import IMPLIED_DEVICE_TYPES
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 import ortpkg
 from ortpkg.distribution.publishing import publish
-from ortpkg.public_names import MODULE_OF_NAME
-from ortpkg.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.foundations.public_names import MODULE_OF_NAME
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "sample_packages" / "digits.ortpackage"
@@ -46,7 +46,7 @@ def test_every_public_name_exists() -> None:
 
 def test_opening_and_selecting_loads_neither_numpy_nor_onnx() -> None:
     loaded = modules_loaded_by(f"import ortpkg; ortpkg.ModelPackage({str(DIGITS)!r}).select()")
-    assert "ortpkg.selection.selector" in loaded
+    assert "ortpkg.selection.matching.selector" in loaded
     assert not {"numpy", "onnx", "jsonschema", "typer", "rich"} & loaded
 
 
@@ -56,7 +56,7 @@ def test_modules_that_say_so_import_neither_numpy_nor_onnx() -> None:
         for path in sorted((ROOT / "ortpkg").rglob("*.py"))
         if "neither numpy nor onnx" in (ast.get_docstring(ast.parse(path.read_bytes())) or "")
     ]
-    assert "ortpkg.session.options" in said
+    assert "ortpkg.runtime.session.options" in said
     assert not {"numpy", "onnx"} & modules_loaded_by(f"import {', '.join(said)}")
 
 
@@ -83,19 +83,19 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
         *("jsonschema", "numpy", "onnx", "onnxruntime", "openvino", "archspec"),
         *("urllib3", "cryptography", "ssl", "http.client"),
         *(
-            "ortpkg.devices.profiles",
-            "ortpkg.ep_context.ep_context_descriptor",
-            "ortpkg.selection.explanation",
-            "ortpkg.selection.measurements",
-            "ortpkg.selection.record_index",
+            "ortpkg.machine.profiles",
+            "ortpkg.runtime.ep_context.ep_context_descriptor",
+            "ortpkg.selection.matching.explanation",
+            "ortpkg.selection.matching.measurements",
+            "ortpkg.selection.matching.record_index",
             "ortpkg.cli.comparison_table",
             "ortpkg.cli.table_layout",
             "ortpkg.distribution.used_packages",
-            "ortpkg.ep_context.ep_context_descriptor",
-            "ortpkg.isolation.child",
-            "ortpkg.kernels.custom_ops",
-            "ortpkg.providers.ep_discovery.ep_candidate_scan",
-            "ortpkg.selection.measurements",
+            "ortpkg.runtime.ep_context.ep_context_descriptor",
+            "ortpkg.foundations.isolation.child",
+            "ortpkg.graph.custom_ops",
+            "ortpkg.runtime.providers.ep_discovery.ep_candidate_scan",
+            "ortpkg.selection.matching.measurements",
             "tomllib",
         ),
     }
@@ -103,16 +103,16 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
     assert "ortpkg.cli.select" in loaded
     assert not unneeded & loaded, sorted(unneeded & loaded)
     rooms = (
-        "ortpkg.store",
-        "ortpkg.registry",
-        "ortpkg.session",
-        "ortpkg.engine",
-        "ortpkg.releases",
+        "ortpkg.distribution.store",
+        "ortpkg.distribution.registry",
+        "ortpkg.runtime.session",
+        "ortpkg.runtime.engine",
+        "ortpkg.selection.releases",
     )
     assert not [name for name in loaded if name.startswith(rooms)]
     own = [name for name in loaded if name.startswith("ortpkg")]
-    assert len(own) < 172, f"{len(own)} modules: which are new, and do all have to load?"
-    assert len(loaded) < 365, f"{len(loaded)} modules: which are new, and do all have to load?"
+    assert len(own) < 180, f"{len(own)} modules: which are new, and do all have to load?"
+    assert len(loaded) < 373, f"{len(loaded)} modules: which are new, and do all have to load?"
 
 
 #: Prints the dataclasses of all modules that are loaded.
@@ -157,7 +157,7 @@ def test_type_checkers_read_the_names_that_python_finds() -> None:
     read = {
         (each.module, name.name, name.asname)
         for each in block.body
-        if isinstance(each, ast.ImportFrom) and each.module != "ortpkg"
+        if isinstance(each, ast.ImportFrom) and each.module not in ("ortpkg", "ortpkg.foundations")
         for name in each.names
     }
     assert read == {(module, name, name) for name, module in MODULE_OF_NAME.items()}
@@ -167,7 +167,9 @@ def test_installing_what_the_store_has_loads_neither_numpy_nor_onnx(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     publish(DIGITS, OciLayout(tmp_path / "layout"), tags=["1"])
     words = ["install", f"oci-layout:{tmp_path}/layout:1", "--profile", "plain-server"]
     program = f"from ortpkg.cli.app import run; run({words!r})"

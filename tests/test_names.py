@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.ep_names import LLVM_EP, suggest_ep_name
-from ortpkg.names import did_you_mean_path
+from ortpkg.foundations.ep_names import LLVM_EP, suggest_ep_name
+from ortpkg.foundations.names import did_you_mean_path
 
 
 @pytest.fixture(autouse=True)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, find_mismatch
-from ortpkg.providers.compatibility_info import rate_compatibility
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.versions import (
+from ortpkg.foundations.versions import (
     is_outside,
     is_same_minor,
     is_same_version,
@@ -16,6 +12,10 @@ from ortpkg.versions import (
     release_of,
     requirement_name,
 )
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor, find_mismatch
+from ortpkg.runtime.providers.compatibility_info import rate_compatibility
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.models import Arrays, tensors_of
-from ortpkg.serving import grpc_messages as messages
+from ortpkg.scale.serving import grpc_messages as messages
 
 _LENGTH = b"\r\ninference-header-content-length:"
 

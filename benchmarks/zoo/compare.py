@@ -53,7 +53,7 @@ OPEN = {"ortpkg": open_ours, "onnxruntime": open_theirs}
 
 def open_openvino(path: Path, threads: int) -> Callable[[dict[str, Any]], Any]:
     """OpenVINO's own API, told to compute in float32 (else it takes bfloat16 where it can)."""
-    from ortpkg.providers.quiet_openvino import openvino
+    from ortpkg.runtime.providers.quiet_openvino import openvino
 
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
@@ -140,7 +140,7 @@ def measure_start(name: str, path: str, threads: int) -> None:
     """What :func:`start_once` runs in the child."""
     __import__(name)
     if name == "ortpkg":
-        __import__("ortpkg.session.inference_session")
+        __import__("ortpkg.runtime.session.inference_session")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     feeds = feeds_of(Path(path))
     start = time.perf_counter()

@@ -9,8 +9,8 @@ from ortpkg.api.model_variant import ModelVariant
 from ortpkg.package.package_info import PackageInfo
 
 if TYPE_CHECKING:
-    from ortpkg.pipelines.pipeline_session import PipelineSession
-    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
+    from ortpkg.runtime.session.inference_session import InferenceSession
 
 
 class ChosenVariants(NamedTuple):
@@ -38,6 +38,6 @@ class ChosenVariants(NamedTuple):
             (session,) = sessions.values()
             return session
         # The pipeline runner imports numpy, which only pipelines need.
-        from ortpkg.pipelines.pipeline_session import PipelineSession
+        from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
 
         return PipelineSession(self.package, sessions)

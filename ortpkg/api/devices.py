@@ -7,16 +7,16 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
-from ortpkg.devices.machine_probe import probe, with_free_memory
-from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
-from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import ProfileError, quoted
-from ortpkg.isolation.backend_probe import doubting_refusals
-from ortpkg.providers.ep_discovery.ep_libraries import installed_ep_libraries
-from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_names
-from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS, installed_distributions
-from ortpkg.storage.output_file import write_output
+from ortpkg.foundations.documents.json_documents import dump_document
+from ortpkg.foundations.errors import ProfileError, quoted
+from ortpkg.foundations.isolation.backend_probe import doubting_refusals
+from ortpkg.foundations.storage.output_file import write_output
+from ortpkg.machine.machine_probe import probe, with_free_memory
+from ortpkg.machine.profiles import MachineProfile, make_profile, profile_to_json
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import installed_ep_libraries
+from ortpkg.runtime.providers.ep_registry import ep_known_here
+from ortpkg.runtime.providers.machine_offer import discover_ep_devices, verify_emulated_names
+from ortpkg.runtime.providers.onnxruntime_factory import DISTRIBUTIONS, installed_distributions
 
 #: Distributions whose versions determine what runs here.
 SOFTWARE: tuple[str, ...] = (

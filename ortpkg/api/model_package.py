@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ortpkg.api.chosen_variants import ChosenVariants
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.choosing.package_selection import select_component
-from ortpkg.errors import NoSuitableVariantError, quoted, unquoted
+from ortpkg.foundations.errors import NoSuitableVariantError, quoted, unquoted
 from ortpkg.package.derived_variants import compiled_unseen
 from ortpkg.package.named_parts import component_named, variant_named, verify_is_only_component
 from ortpkg.package.package_info import (
@@ -24,23 +23,24 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import has_digests
-from ortpkg.selection.reasons import selected
-from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.selection.choosing.package_selection import select_component
+from ortpkg.selection.matching.reasons import selected
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.matching.wishes import ANY_VARIANT, SelectionWishes
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
-    from ortpkg.pipelines.pipeline_session import PipelineSession
+    from ortpkg.package.trust.package_verification import Verification
     from ortpkg.report.report_wishes import ReportWishes
-    from ortpkg.selection.measurements import CanaryFailure
-    from ortpkg.selection.wishes import SelectionKeywords
-    from ortpkg.session.added_transformers import OwnTransformers
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
-    from ortpkg.trust.package_verification import Verification
+    from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
+    from ortpkg.runtime.session.added_transformers import OwnTransformers
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import SessionOptions
+    from ortpkg.selection.matching.measurements import CanaryFailure
+    from ortpkg.selection.matching.wishes import SelectionKeywords
+    from ortpkg.selection.measuring.canary import CanaryWishes
 
 
 class ComponentModel:
@@ -243,8 +243,8 @@ class ModelPackage:
             strict_facts: reject also variants that cannot be checked.
             include_absent: judge variants whose files are absent (of a sparse package) as if they
                 were here.
-            canary_failures: variants that just failed a try, see ``ortpkg.measuring.canary``; not
-                with a release's policy.
+            canary_failures: variants that just failed a try, see
+                ``ortpkg.selection.measuring.canary``; not with a release's policy.
 
         Raises:
             UnknownComponentError: the package has no component or variant of this name.
@@ -270,8 +270,8 @@ class ModelPackage:
 
         The arguments are those of :meth:`select`. With ``canary`` a variant must first load and run
         a sample in a child process; the best that does is chosen
-        (:func:`ortpkg.measuring.canary.select_by_canary`). That also happens without it if the best
-        was compiled for a device that the compiling machine did not have: it never ran.
+        (:func:`ortpkg.selection.measuring.canary.select_by_canary`). That also happens without it
+        if the best was compiled for a device that the compiling machine did not have: it never ran.
 
         Raises:
             NoSuitableVariantError: nothing fits; its ``selection`` has the reason for each variant.
@@ -300,7 +300,10 @@ class ModelPackage:
         wishes: SelectionWishes,
         before: Sequence[CanaryFailure],
     ) -> Selection:
-        from ortpkg.measuring.canary import CanaryWishes, select_by_canary  # as in _canary
+        from ortpkg.selection.measuring.canary import (  # as in _canary
+            CanaryWishes,
+            select_by_canary,
+        )
 
         return select_by_canary(
             self.info,
@@ -412,7 +415,7 @@ class ModelPackage:
             DigestMismatchError: a file is not as recorded.
             LimitExceededError: it takes longer than ``timeout_s``.
         """
-        from ortpkg.trust.package_verification import (
+        from ortpkg.package.trust.package_verification import (
             PackageVerifier,  # hashlib takes as long to import as opening a package
         )
 
@@ -467,12 +470,14 @@ def _folder_of(reference: str | PathLike[str]) -> Path:
         return Path(reference)
     # Most packages are folders, which need none of these imports.
     from ortpkg.distribution.opening_references import use_package
-    from ortpkg.registry.references import parse_reference
+    from ortpkg.package.references.package_references import parse_reference
 
     return use_package(parse_reference(reference))
 
 
 def _canary(verify: bool | None) -> CanaryWishes:
-    from ortpkg.measuring.canary import CanaryWishes  # imports numpy, onnx and child processes
+    from ortpkg.selection.measuring.canary import (
+        CanaryWishes,  # imports numpy, onnx and child processes
+    )
 
     return CanaryWishes(verify=verify is not False)

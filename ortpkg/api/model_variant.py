@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import (
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import (
     ModelError,
     ModelFileError,
     NoSuitableVariantError,
@@ -28,18 +28,18 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
-from ortpkg.selection.reasons import verify_trusted
-from ortpkg.selection.request import backend_named
-from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.selection.matching.reasons import verify_trusted
+from ortpkg.selection.matching.request import backend_named
+from ortpkg.selection.matching.verdict import Selection, Verdict
 
 if TYPE_CHECKING:
-    from ortpkg.devices.hardware import EpDevice
-    from ortpkg.providers.onnxruntime_args import OnnxRuntimeArgs
-    from ortpkg.session.added_transformers import OwnTransformers
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import RunOptions, SessionOptions
-    from ortpkg.storage.hashing import Progress
-    from ortpkg.trust.package_verification import Verification
+    from ortpkg.foundations.storage.hashing import Progress
+    from ortpkg.machine.hardware import EpDevice
+    from ortpkg.package.trust.package_verification import Verification
+    from ortpkg.runtime.providers.onnxruntime_args import OnnxRuntimeArgs
+    from ortpkg.runtime.session.added_transformers import OwnTransformers
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import RunOptions, SessionOptions
 
 
 class ModelVariant:
@@ -163,7 +163,7 @@ class ModelVariant:
                 ``actual``.
             PackageFormatError: digests.json is not valid.
         """
-        from ortpkg.trust.package_verification import (
+        from ortpkg.package.trust.package_verification import (
             PackageVerifier,  # hashlib takes as long to import as opening a package
         )
 
@@ -227,7 +227,7 @@ class ModelVariant:
             TrustRequiredError: the package sets an option that needs trust, or the variant has a
                 native context that was not compiled on this machine.
         """
-        from ortpkg.session.named_providers import options_allow_fallback  # as in _session
+        from ortpkg.runtime.session.named_providers import options_allow_fallback  # as in _session
 
         path = self._runnable_path()
         self._check_source()
@@ -250,7 +250,7 @@ class ModelVariant:
         if not (verify if verify is not None else self._package.compat is None):
             self._try_first_use(verdict)
             return make(make_options())
-        from ortpkg.trust.package_verification import PackageVerifier  # as in verify
+        from ortpkg.package.trust.package_verification import PackageVerifier  # as in verify
 
         verifier = PackageVerifier(
             self._package, timeout_s=None if limits is None else limits.timeout_s
@@ -285,13 +285,13 @@ class ModelVariant:
             OrtpkgError: the other errors of :meth:`create_session`.
         """
         # onnxruntime and the option policy are imported only on demand.
-        from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
-        from ortpkg.trust.context_trust import check_model_file
-        from ortpkg.trust.option_policy import (
+        from ortpkg.package.trust.option_policy import (
             path_options_of,
             provider_options_of,
             session_options_of,
         )
+        from ortpkg.runtime.providers.onnxruntime_args import make_onnxruntime_args
+        from ortpkg.selection.contexts.context_trust import check_model_file
 
         path = self._runnable_path()
         self._check_source()
@@ -319,7 +319,9 @@ class ModelVariant:
         """Try it in a child process if the machine that compiled it did not have the device."""
         if verdict.ep_device is None or verdict == self._tried or not compiled_unseen(self.info):
             return
-        from ortpkg.measuring.canary import try_first_use  # numpy, onnx and what starts children
+        from ortpkg.selection.measuring.canary import (
+            try_first_use,  # numpy, onnx and what starts children
+        )
 
         try_first_use(self._package, verdict, self.selection, trust=self._trust)
         self._tried = verdict
@@ -364,13 +366,13 @@ class ModelVariant:
         is_named: bool,
     ) -> InferenceSession:
         # numpy, onnx and the option policy are imported only when a session is really created.
-        from ortpkg.choosing.measured_costs import state_measured_costs
         from ortpkg.distribution.used_packages import note_run
-        from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
-        from ortpkg.session.inference_session import InferenceSession
-        from ortpkg.session.lost_device import session_on
-        from ortpkg.trust.context_trust import context_gate
-        from ortpkg.trust.option_policy import provider_options_of
+        from ortpkg.package.trust.option_policy import provider_options_of
+        from ortpkg.runtime.ep_context.ep_context_options import CONTEXT_CACHE
+        from ortpkg.runtime.session.inference_session import InferenceSession
+        from ortpkg.runtime.session.lost_device import session_on
+        from ortpkg.selection.choosing.measured_costs import state_measured_costs
+        from ortpkg.selection.contexts.context_trust import context_gate
 
         note_run(self._package.root, f"{self.component_name}/{self.name}")
         if cache:
@@ -419,8 +421,11 @@ class ModelVariant:
         return dict(self.selection.provider_options.get(ep_device.ep_name, {}))
 
     def _session_options(self, own: SessionOptions | None, threads: int | None) -> SessionOptions:
-        from ortpkg.session.options import SessionOptions
-        from ortpkg.trust.option_policy import path_options_of, session_options_of  # as above
+        from ortpkg.package.trust.option_policy import (  # as above
+            path_options_of,
+            session_options_of,
+        )
+        from ortpkg.runtime.session.options import SessionOptions
 
         options = SessionOptions() if own is None else copy.deepcopy(own)
         if own is None:
@@ -435,7 +440,7 @@ class ModelVariant:
         return options
 
     def _on_this_machine(self) -> ModelVariant:
-        from ortpkg.choosing.package_selection import (
+        from ortpkg.selection.choosing.package_selection import (
             select_here,  # only for a variant that was selected for another machine
         )
 
@@ -457,7 +462,7 @@ class ModelVariant:
         try:
             verify_trusted(self.selection, self.info)
         except TrustRequiredError:
-            from ortpkg.trust.context_trust import check_model_file  # numpy and onnx
+            from ortpkg.selection.contexts.context_trust import check_model_file  # numpy and onnx
 
             if not self.info.is_absent:
                 check_model_file(self.info, self._package, trust=False)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
 from ortpkg.package.archive.package_archive import PackReport, pack_package, unpack_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 Notify = Callable[[str], None]
 

@@ -10,11 +10,15 @@ from ortpkg.distribution import installation, publishing, pulling
 from ortpkg.distribution.installation import InstallReport
 from ortpkg.distribution.publishing import PublishReport
 from ortpkg.distribution.pulling import PullReport
+from ortpkg.distribution.registry.repositories import repository_of
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import PackageReferenceError, quoted
-from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.storage.hashing import Progress
+from ortpkg.foundations.errors import PackageReferenceError, quoted
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.package.references.package_references import (
+    LayoutReference,
+    OciReference,
+    parse_reference,
+)
 
 
 def install(

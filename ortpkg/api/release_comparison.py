@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.ep_names import CPU_EP
-from ortpkg.selection.policies import RELEASE_POLICIES
-from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.machine.policies import RELEASE_POLICIES
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.matching.wishes import ANY_VARIANT, SelectionWishes
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ortpkg.selection.wishes import SelectionKeywords
+    from ortpkg.selection.matching.wishes import SelectionKeywords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,18 +12,10 @@ from typing import TYPE_CHECKING
 
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.choosing.package_selection import (
-    THIS_MACHINE,
-    records_read_once,
-    select_component,
-)
-from ortpkg.devices.profiles import MachineProfile, read_profile
-from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
-from ortpkg.measuring.record_store import load_recorded_state
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.machine.profiles import MachineProfile, read_profile
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.machine_offer import asked_once, this_machine
 from ortpkg.report.page import report_html
 from ortpkg.report.report_subject import (
     MOST_VARIANTS,
@@ -32,14 +24,22 @@ from ortpkg.report.report_subject import (
     ReportSubject,
 )
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
-from ortpkg.selection.request import backend_named
-from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.runtime.providers.ep_registry import ep_known_here
+from ortpkg.runtime.providers.machine_offer import asked_once, this_machine
+from ortpkg.selection.choosing.package_selection import (
+    THIS_MACHINE,
+    records_read_once,
+    select_component,
+)
+from ortpkg.selection.matching.request import backend_named
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
+from ortpkg.selection.measuring.record_store import load_recorded_state
 
 if TYPE_CHECKING:
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
-    from ortpkg.session.session_plan import SessionPlan
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import SessionOptions
+    from ortpkg.runtime.session.session_plan import SessionPlan
 
 #: Most other machines in one report.
 _MOST_MACHINES = 32
@@ -281,8 +281,8 @@ def _session_among(
     sess_options: SessionOptions | None,
 ) -> InferenceSession:
     # Imports the engine: only if execution providers are named.
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.trust.context_trust import context_gate
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.selection.contexts.context_trust import context_gate
 
     if variant.model_path is None:
         raise UsageError(f"variant {quoted(variant.name)} is no single model to divide")

@@ -8,14 +8,14 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.opening import NamedKind, kind_of
-from ortpkg.errors import UsageError, quoted
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.archive.package_archive import ArchiveSource
 from ortpkg.package.archive.packed_verification import verify_packed
 from ortpkg.package.changes import repair
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 Notify = Callable[[str], None]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import CPU_EP, stated_ep
-from ortpkg.errors import quoted
+from ortpkg.foundations.ep_names import CPU_EP, stated_ep
+from ortpkg.foundations.errors import quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
+from ortpkg.machine.hardware import DeviceType
 from ortpkg.package.package_info import Constraints
 
 

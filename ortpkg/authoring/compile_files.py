@@ -15,18 +15,18 @@ from pathlib import Path
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.sharing.contents import have_same_bytes
-from ortpkg.ep_context.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
-from ortpkg.errors import AuthoringError, OrtpkgError, UsageError, quoted
+from ortpkg.foundations.errors import AuthoringError, OrtpkgError, UsageError, quoted
+from ortpkg.foundations.storage.context_file_mark import is_context_file
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.planned_files import PlannedFiles
 from ortpkg.package.changes.added_files import FileChange, leftovers, publish, staging_folder
-from ortpkg.session.compile_models import (
+from ortpkg.runtime.ep_context.ep_context_options import CONTEXT_EXTERNAL_INITIALIZERS
+from ortpkg.runtime.session.compile_models import (
     CompiledModel,
     CompileRequest,
     check_outputs_differ,
     compile_models,
 )
-from ortpkg.storage.context_file_mark import is_context_file
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.planned_files import PlannedFiles
 
 _MODEL_SUFFIX = ".onnx"
 _CONTEXT_SUFFIX = "_ctx.onnx"
@@ -71,7 +71,8 @@ def compile_files(
     Raises:
         AuthoringError: an existing file may not be replaced, or the folder cannot be written.
         UsageError: two outputs have one name.
-        CompileError and others: as :func:`~ortpkg.session.compile_models.compile_models` does.
+        CompileError and others: as :func:`~ortpkg.runtime.session.compile_models.compile_models`
+        does.
     """
     _check_names(request)
     operations = operations or FileOperations()

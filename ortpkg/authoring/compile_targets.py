@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ortpkg.authoring.compile_wishes import CompileWishes, default_name, suffixes_and_options
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, check_new_name
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
-from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.ep_names import CPU_EP, resolve_ep_name, stated_ep
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.derived_variants import derivation_of
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.named_parts import component_named, verify_variants_known

@@ -23,11 +23,13 @@ from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
 from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.package_plan import check_intact
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.ep_names import resolve_ep_name
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.compiler.machine_code.cpu_targets import BFLOAT_PRECISION
+from ortpkg.foundations.ep_names import resolve_ep_name
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.graph.load_control import LoadControl, load_limits
-from ortpkg.machine_code.cpu_targets import BFLOAT_PRECISION
+from ortpkg.machine.hardware import DeviceType
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import commit_change, is_committed
 from ortpkg.package.derived_variants import (
@@ -38,11 +40,19 @@ from ortpkg.package.derived_variants import (
 )
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.reader import open_package
-from ortpkg.providers.ep_library_target import precision_options
-from ortpkg.selection.variant_facts import QUANTIZATION_FACT, SHARE_FACT, Precision, precision_of
-from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
+from ortpkg.runtime.providers.ep_library_target import precision_options
+from ortpkg.runtime.session.compile_models import (
+    CompiledModel,
+    CompileJob,
+    CompileRequest,
+    compile_models,
+)
+from ortpkg.selection.matching.variant_facts import (
+    QUANTIZATION_FACT,
+    SHARE_FACT,
+    Precision,
+    precision_of,
+)
 
 __all__ = ["CompiledVariant", "compile_variants"]
 

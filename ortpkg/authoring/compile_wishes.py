@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import LLVM_EP, resolve_ep_name, short_ep_names
-from ortpkg.errors import UsageError
-from ortpkg.machine_code.cpu_targets import (
+from ortpkg.compiler.machine_code.cpu_targets import (
     BFLOAT_PRECISION,
     PRECISION_OPTION,
     TARGET_OPTION,
     target_named,
 )
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.ep_names import LLVM_EP, resolve_ep_name, short_ep_names
+from ortpkg.foundations.errors import UsageError
 
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 _FLOAT32_WORDS = ("fp32", "f32", "float32")
@@ -37,7 +37,7 @@ class CompileWishes:
         provider_options: of the EP; kept with the variants, since a context holds for the options
             it was made with.
         targets: the CPUs that code is made for, each of which gives a variant: names of
-            :mod:`~ortpkg.machine_code.cpu_targets`; empty for this machine's.
+            :mod:`~ortpkg.compiler.machine_code.cpu_targets`; empty for this machine's.
         is_embedded: contexts are stored in the models.
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
@@ -93,7 +93,9 @@ def check_wishes(wishes: CompileWishes) -> None:
         )
     if not wishes.renews:
         if not wishes.ep:
-            from ortpkg.providers.ep_registry import compiling_eps  # only needed for the error
+            from ortpkg.runtime.providers.ep_registry import (
+                compiling_eps,  # only needed for the error
+            )
 
             raise UsageError(
                 "no execution provider is named that compiles: take --ep EP, as --ep"

@@ -14,10 +14,10 @@ from ortpkg.authoring.package_documents import ComponentEntry
 from ortpkg.authoring.removal import files_of_variants
 from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
 from ortpkg.authoring.variant_entry import VariantEntry
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import PackageChange
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.session.compile_models import CompiledModel
+from ortpkg.runtime.session.compile_models import CompiledModel
 
 #: Targets that were compiled into one folder, each with its compiled model and prepared entry.
 CompiledGroup = tuple[tuple[CompileTarget, CompiledModel, PreparedVariant], ...]

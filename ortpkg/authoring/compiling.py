@@ -12,14 +12,14 @@ from ortpkg.authoring.compile_files import compile_files
 from ortpkg.authoring.compile_variants import compile_variants
 from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes
 from ortpkg.authoring.compiled_joining import CompiledVariant
-from ortpkg.errors import TrustRequiredError
+from ortpkg.foundations.errors import TrustRequiredError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.graph.load_control import LoadControl, load_limits
-from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.missing_libraries import verify_compiles
-from ortpkg.session.compile_models import CompiledModel, CompileRequest
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
-from ortpkg.trust.context_trust import check_source_model, remember_contexts
+from ortpkg.runtime.providers.ep_registry import ep_known_here
+from ortpkg.runtime.providers.missing_libraries import verify_compiles
+from ortpkg.runtime.session.compile_models import CompiledModel, CompileRequest
+from ortpkg.selection.contexts.context_trust import check_source_model, remember_contexts
 
 _log = logging.getLogger(__name__)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.errors import quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.errors import quoted
+from ortpkg.foundations.names import did_you_mean
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 

@@ -28,15 +28,15 @@ from ortpkg.authoring.package_plan import (
 from ortpkg.authoring.package_totals import PackageTotals
 from ortpkg.authoring.stale_variants import report_stale
 from ortpkg.authoring.written_package import open_written
-from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.transaction import commit_change
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 logger = logging.getLogger(__name__)
 

@@ -57,9 +57,11 @@ from ortpkg.authoring.stale_variants import (
 )
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import (
     DocumentChange,
@@ -70,8 +72,6 @@ from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 _PACKAGE_SUFFIX = ".ortpackage"
 

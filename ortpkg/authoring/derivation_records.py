@@ -9,8 +9,9 @@ from ortpkg.authoring.compile_targets import CompileGroup, CompileTarget, why_no
 from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.needed_files import needed_files
-from ortpkg.ep_names import resolve_ep_name
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.ep_names import resolve_ep_name
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.digest_cache import file_sha256
 from ortpkg.package.derived_variants import (
     FOR_DEVICE,
     Derivation,
@@ -23,8 +24,7 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.storage.digest_cache import file_sha256
-from ortpkg.trust.context_trust import context_digests
+from ortpkg.selection.contexts.context_trust import context_digests
 
 _COMMAND = "compile"
 _FOR_ONNXRUNTIME = "onnxruntime"

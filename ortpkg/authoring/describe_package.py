@@ -13,8 +13,8 @@ from typing import Any
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
 from ortpkg.authoring.variant_entry import CONSTRAINTS, VariantEntry
 from ortpkg.authoring.variant_layout import VariantLayout, lay_out_variants
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.documents.json_documents import parse_document
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT, SOURCE_MODEL

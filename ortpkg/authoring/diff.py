@@ -17,16 +17,16 @@ from ortpkg.authoring.agreement import comparable_constraints
 from ortpkg.authoring.model_diff import Change, ComparedModel, ModelDiff, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model, kind_of, opened
-from ortpkg.documents.frozen import thaw
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import PackageError, quoted
+from ortpkg.foundations.documents.frozen import thaw
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import PackageError, quoted
+from ortpkg.foundations.storage.hashing import Progress, hash_files
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import ORT, data_folder_of
 from ortpkg.package.integrity.transferable_files import verify_whole
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
-from ortpkg.storage.hashing import Progress, hash_files
 
 _FACT_OF_SIZE = "nbytes"  # of a variant: reported as its size, and no difference
 

@@ -23,7 +23,7 @@ from ortpkg.authoring.package_documents import (
     package_documents,
 )
 from ortpkg.authoring.variant_entry import VariantEntry, component_body, metadata_body
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST

@@ -32,10 +32,12 @@ from ortpkg.authoring.removal import files_of_variant
 from ortpkg.authoring.stale_variants import report_stale_after
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.written_package import open_written
-from ortpkg.documents.findings import listed
-from ortpkg.documents.frozen import EMPTY, freeze
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.frozen import EMPTY, freeze
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.transaction import PackageChange, commit_change
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import ORT, PATH_SESSION_OPTIONS
@@ -49,8 +51,6 @@ from ortpkg.package.package_info import (
     has_packages_version,
 )
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 LICENSE = "license"
 """Key of ``additional_metadata`` in the manifest.

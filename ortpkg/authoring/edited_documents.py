@@ -10,10 +10,10 @@ import json
 from pathlib import PurePosixPath
 from typing import Any
 
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.frozen import thaw
-from ortpkg.documents.json_documents import dump_document, parse_document
-from ortpkg.errors import AuthoringError, PackageFormatError, quoted
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.frozen import thaw
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document
+from ortpkg.foundations.errors import AuthoringError, PackageFormatError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.metadata_format import MODELS

@@ -45,8 +45,11 @@ from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import files_of_model
 from ortpkg.authoring.variant_layout import VariantLayout, files_of_layout
 from ortpkg.authoring.written_package import open_written
-from ortpkg.documents.frozen import freeze
-from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.foundations.documents.frozen import freeze
+from ortpkg.foundations.errors import AuthoringError, ModelError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.foundations.versions import is_same_version
 from ortpkg.package.changes.transaction import (
     DocumentChange,
     PackageChange,
@@ -65,9 +68,6 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import PIPELINE, SAMPLES
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
-from ortpkg.versions import is_same_version
 
 logger = logging.getLogger(__name__)
 

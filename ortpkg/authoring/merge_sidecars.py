@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.sharing.contents import have_same_bytes
-from ortpkg.documents.json_documents import dump_document, parse_document
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageInfo

@@ -16,22 +16,22 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.documents.findings import listed
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import (
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import (
     InvalidSessionOptionError,
     PackageError,
     PackageNotFoundError,
     quoted,
     unquoted,
 )
-from ortpkg.onnxruntime_releases import (
+from ortpkg.foundations.onnxruntime_releases import (
     ONNXRUNTIME_1_27,
     ONNXRUNTIME_1_30,
     ONNXRUNTIME_1_31,
     ONNXRUNTIME_1_32,
 )
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.package_info import (
@@ -43,14 +43,14 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import PIPELINE
-from ortpkg.providers.compatibility_info import is_own_text
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
-from ortpkg.releases.release_lines import RELEASE_LINES, ReleaseLine
-from ortpkg.releases.release_selector import select_as_release
-from ortpkg.selection.verdict import Selection
-from ortpkg.trust.session_option_values import read_as_onnxruntime
+from ortpkg.package.trust.session_option_values import read_as_onnxruntime
+from ortpkg.runtime.providers.compatibility_info import is_own_text
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.ep_registry import ep_known_here
+from ortpkg.runtime.providers.openvino_requirements import rating_of_onnxruntime
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.releases.release_lines import RELEASE_LINES, ReleaseLine
+from ortpkg.selection.releases.release_selector import select_as_release
 
 OTHER_EP = "any other EP"
 """Stand-in for an execution provider that no variant names.

@@ -20,7 +20,9 @@ import onnx
 
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
+from ortpkg.foundations.host.cores import usable_cores
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import external_data_info, is_external
 from ortpkg.graph.initializers import TensorReader
@@ -33,8 +35,6 @@ from ortpkg.graph.tensor_codec import decode_raw, encode_raw
 from ortpkg.graph.tensor_messages import TensorMessage
 from ortpkg.graph.types import ElementType
 from ortpkg.graph.value_types import element_type_from_number
-from ortpkg.host.cores import usable_cores
-from ortpkg.storage.composed_file import ComposedFile, FileRange
 
 # largest weight whose numbers are compared, not only its bytes
 _MOST_COMPARED_NBYTES = 64 * 1024 * 1024

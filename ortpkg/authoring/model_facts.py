@@ -16,14 +16,14 @@ from typing import Any
 
 import onnx
 
-from ortpkg.ep_names import (
+from ortpkg.foundations.ep_names import (
     OWN_EPS,
     ep_of_context_source,
     removed_ep_text,
     resolve_ep_name,
     suggest_ep_name,
 )
-from ortpkg.errors import EpContextError, ModelError, quoted
+from ortpkg.foundations.errors import EpContextError, ModelError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_file import read_model_file
@@ -31,8 +31,8 @@ from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN, ModelSignature, signature_of
 from ortpkg.graph.proto_walk import walk_nodes
 from ortpkg.package.package_info import Constraints
-from ortpkg.providers.ep_registry import is_ep_here
-from ortpkg.providers.foreign_contexts import FOREIGN_FORMS
+from ortpkg.runtime.providers.ep_registry import is_ep_here
+from ortpkg.runtime.providers.foreign_contexts import FOREIGN_FORMS
 
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
 """Prefix of a compiled model's metadata key; the name of the EP (OrtEp) follows."""

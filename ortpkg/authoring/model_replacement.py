@@ -13,7 +13,7 @@ from ortpkg.authoring.removal import users_of_component
 from ortpkg.authoring.sharing.contents import have_same_files
 from ortpkg.authoring.siblings import signatures_of_variants, warn_of_fixed_dimensions
 from ortpkg.authoring.variant_files import option_places
-from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.foundations.errors import AuthoringError, ModelError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo

@@ -15,14 +15,14 @@ import onnx
 
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.variant_files import is_linked_data, why_not_a_data_file, why_not_long_enough
-from ortpkg.errors import ModelFileError, quoted
+from ortpkg.foundations.errors import ModelFileError, quoted
+from ortpkg.foundations.storage.composed_file import FileRange
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import external_data_info, is_external
 from ortpkg.graph.tensor_messages import ModelMessage, TensorMessage
 from ortpkg.graph.types import ElementType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
 from ortpkg.graph.wire_format import WireFormatError
-from ortpkg.storage.composed_file import FileRange
 
 #: Keys of TensorProto.external_data that ONNX defines (docs/ExternalData.md). With any other, such
 #: as onnxruntime's "prepacked_...", the file holds more than the tensor's own range.

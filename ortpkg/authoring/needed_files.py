@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import NamedTuple
 
 from ortpkg.authoring.model_facts import ModelFacts, WeightlessMode
-from ortpkg.errors import ModelError, ModelFileError, quoted
+from ortpkg.foundations.errors import ModelError, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_signature import read_model_signature
 

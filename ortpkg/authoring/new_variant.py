@@ -10,11 +10,11 @@ from ortpkg.authoring.model_facts import complete_constraints, variant_metadata
 from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import VariantFiles, collect_variant_files
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.machine.hardware import DeviceType
 from ortpkg.package.document_names import METADATA
 from ortpkg.package.formats.executor_info import (
     EXTERNAL_INITIALIZERS_FOLDER,
@@ -24,7 +24,7 @@ from ortpkg.package.formats.executor_info import (
 from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable
 from ortpkg.package.paths.portable_names import folded_name
-from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
+from ortpkg.package.trust.safe_options import SAFE_SESSION_OPTIONS
 
 _CONFIG_ENTRY = "session."
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.json_documents import dump_document, read_document
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.json_documents import dump_document, read_document
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageInfo

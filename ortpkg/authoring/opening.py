@@ -17,8 +17,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.documents.frozen import freeze
-from ortpkg.errors import PackageNotFoundError, UsageError, quoted, unquoted
+from ortpkg.foundations.documents.frozen import freeze
+from ortpkg.foundations.errors import PackageNotFoundError, UsageError, quoted, unquoted
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,
@@ -30,7 +30,7 @@ from ortpkg.package.package_info import (
 from ortpkg.package.reader import open_package
 
 if TYPE_CHECKING:
-    from ortpkg.storage.hashing import Progress
+    from ortpkg.foundations.storage.hashing import Progress
 
 #: Name of the component model of a bare model.
 MODEL_COMPONENT = "model"
@@ -126,8 +126,8 @@ def package_folder(
         return
     import tempfile  # most packages are folders, which need neither this nor zlib and the locks
 
+    from ortpkg.foundations.storage.file_operations import PassingOperations
     from ortpkg.package.archive.package_archive import unpack_package
-    from ortpkg.storage.file_operations import PassingOperations
 
     packed = Path(os.path.abspath(path))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     temporary = Path(tempfile.mkdtemp(prefix="ortpkg-"))

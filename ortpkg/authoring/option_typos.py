@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ortpkg.names import closest
+from ortpkg.foundations.names import closest
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
-from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
-from ortpkg.trust.library_options import LIBRARY_SESSION_OPTIONS
-from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
+from ortpkg.package.trust.library_options import LIBRARY_SESSION_OPTIONS
+from ortpkg.package.trust.safe_options import SAFE_SESSION_OPTIONS
+from ortpkg.runtime.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES
 
 _CONFIG_ENTRY = "session."
 _KNOWN = frozenset(

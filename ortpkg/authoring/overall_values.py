@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.errors import ModelError
+from ortpkg.foundations.errors import ModelError
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 

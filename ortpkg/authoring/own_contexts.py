@@ -7,13 +7,13 @@ from pathlib import Path
 
 import onnx
 
-from ortpkg.errors import ModelError
+from ortpkg.foundations.errors import ModelError
+from ortpkg.foundations.storage.context_file_mark import MAGIC
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN
 from ortpkg.graph.proto_walk import walk_nodes
-from ortpkg.storage.context_file_mark import MAGIC
 
 _LIMITS = ModelLimits()
 WHY_NOT_READ = (

@@ -63,11 +63,11 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.authoring.rules.targets import CAUTIONS
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Finding, Severity
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import Finding, Severity
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.reader import check_package
-from ortpkg.providers.ep_registry import all_known_names
-from ortpkg.storage.hashing import Progress
+from ortpkg.runtime.providers.ep_registry import all_known_names
 
 MOST_FINDINGS = 1000
 """Most findings of one check: a package can be made to have any number."""

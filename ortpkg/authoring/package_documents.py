@@ -18,7 +18,7 @@ from ortpkg.authoring.variant_entry import (
     metadata_body,
     with_ortpkg_facts,
 )
-from ortpkg.documents.frozen import EMPTY, thaw
+from ortpkg.foundations.documents.frozen import EMPTY, thaw
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.component_format import MANIFEST_KEYS
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS

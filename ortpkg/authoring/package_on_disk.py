@@ -11,7 +11,10 @@ from pathlib import Path
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import PackagePlan, check_intact, check_record, new_package
 from ortpkg.authoring.written_package import open_written
-from ortpkg.errors import AuthoringError, quoted, unquoted
+from ortpkg.foundations.errors import AuthoringError, quoted, unquoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.changes.broken_signatures import (
     report_broken_signatures,
     report_lost_signatures,
@@ -21,9 +24,6 @@ from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, create_package
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
 
 
 @contextlib.contextmanager

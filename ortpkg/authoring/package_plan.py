@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import AuthoringError, DigestMismatchError, quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import DifferenceKind, is_within, list_files
@@ -21,8 +23,6 @@ from ortpkg.package.integrity.transferable_files import verify_whole
 from ortpkg.package.integrity.verification import check_own_record, package_differences
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.composed_file import ComposedFile
-from ortpkg.storage.hashing import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from ortpkg.authoring.package_plan import PackagePlan
-from ortpkg.documents.document_limits import DEFAULT_LIMITS
-from ortpkg.documents.json_limits import parse_counted_json
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.documents.document_limits import DEFAULT_LIMITS
+from ortpkg.foundations.documents.json_limits import parse_counted_json
+from ortpkg.foundations.errors import AuthoringError
 from ortpkg.package.counted_documents import PackageLimits
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageFormat, PackageInfo

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.authoring.variant_files import files_of_model, option_places
-from ortpkg.documents.json_documents import dump_document, parse_document
-from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document
+from ortpkg.foundations.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ortpkg.authoring.rules import AUTHORING_RULES
 from ortpkg.authoring.rules.targets import TARGETS
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
 from ortpkg.package.rules import PACKAGE_RULES
 
 RULES: dict[str, Rule] = {rule.id: rule for rule in (*PACKAGE_RULES, *AUTHORING_RULES)}

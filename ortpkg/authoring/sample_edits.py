@@ -15,19 +15,19 @@ from ortpkg.authoring.edited_documents import checked_content
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import open_locked_package
 from ortpkg.authoring.written_package import open_written
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.documents.json_documents import parse_document
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.documents.json_documents import parse_document
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.storage.composed_file import ComposedFile
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
 from ortpkg.package.formats.samples import TaskTolerance, Tolerance
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
-from ortpkg.storage.composed_file import ComposedFile
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
 
 _SCHEMA_VERSION = "1.0"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ortpkg.documents.json_documents import dump_document, parse_document
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import SAMPLES

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import Notify, PreparedVariant
-from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.foundations.errors import AuthoringError, ModelError, quoted
 from ortpkg.graph.model_signature import ModelSignature
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, VariantInfo
 

@@ -24,22 +24,22 @@ from ortpkg.authoring.sharing.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.stale_variants import verify_no_source_leaves_a_stale_variant
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.documents.findings import listed
-from ortpkg.ep_names import OWN_EPS, ep_named, stated_ep
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.ep_names import OWN_EPS, ep_named, stated_ep
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.foundations.storage.package_lock import lock_package
+from ortpkg.machine.hardware import DeviceType
+from ortpkg.machine.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.package.changes.broken_signatures import report_lost_signatures
 from ortpkg.package.changes.transaction import commit_change, create_package
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.named_parts import verify_variants_known
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
-from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress
-from ortpkg.storage.package_lock import lock_package
+from ortpkg.selection.matching.provider_option_devices import device_option_of, named_device_types
 
 logger = logging.getLogger(__name__)
 

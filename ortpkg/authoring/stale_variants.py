@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify, PreparedVariant
-from ortpkg.errors import StalePackageError, quoted
+from ortpkg.foundations.errors import StalePackageError, quoted
+from ortpkg.foundations.storage.digest_cache import file_sha256
 from ortpkg.package.derived_variants import (
     DigestsOf,
     current_digests,
@@ -19,7 +20,6 @@ from ortpkg.package.derived_variants import (
 )
 from ortpkg.package.named_parts import component_named, variant_named
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.storage.digest_cache import file_sha256
 
 
 def report_stale_after(

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortpkg.documents.frozen import EMPTY, thaw
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.documents.frozen import EMPTY, thaw
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, ORT
 from ortpkg.package.formats.variant_declarations import sanitize_model_id

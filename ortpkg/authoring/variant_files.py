@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.model_facts import ModelFacts, WeightlessMode, read_model_facts
 from ortpkg.authoring.needed_files import needed_files
-from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
+from ortpkg.foundations.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.package.formats.executor_info import (
     EXTERNAL_INITIALIZERS_FOLDER,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.variant_files import files_of_model
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, SOURCE_MODEL
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.edited_documents import EditedDocuments
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.errors import PackageError, ResultUnreadableError, printable, quoted
+from ortpkg.foundations.errors import PackageError, ResultUnreadableError, printable, quoted
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 

@@ -9,10 +9,10 @@ from typing import Any
 import onnx
 from onnx.backend.base import BackendRep as _Prepared
 
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import UsageError, quoted
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
 
 Model = onnx.ModelProto | bytes | str | os.PathLike[str]
 

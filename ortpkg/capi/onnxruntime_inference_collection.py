@@ -20,7 +20,9 @@ def get_ort_device_type(device_type: str) -> int:
 
     UsageError for an unknown name.
     """
-    from ortpkg.session.ort_device import OrtDevice  # with the session, not with its exceptions
+    from ortpkg.runtime.session.ort_device import (
+        OrtDevice,  # with the session, not with its exceptions
+    )
 
     return OrtDevice.dml() if device_type == "dml" else OrtDevice.make(device_type, 0).device_type()
 
@@ -34,10 +36,10 @@ def check_and_normalize_provider_args(
 
     Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
     """
-    from ortpkg.session.caller_warnings import (
+    from ortpkg.runtime.session.caller_warnings import (
         warn_caller,  # with the session, not with its exceptions
     )
-    from ortpkg.session.session_providers import normalized_providers
+    from ortpkg.runtime.session.session_providers import normalized_providers
 
     kept: dict[str, dict[str, str]] = {}
     for name, options in normalized_providers(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ortpkg.errors.onnxruntime_exceptions import (
+from ortpkg.foundations.errors.onnxruntime_exceptions import (
     DeviceReset,
     EngineError,
     EPFail,
@@ -26,7 +26,7 @@ from ortpkg.errors.onnxruntime_exceptions import (
     NotImplemented,  # noqa: A004 - its name there
     RuntimeException,
 )
-from ortpkg.public_names import public_object
+from ortpkg.foundations.public_names import public_object
 
 __all__ = [
     "DeviceReset",
@@ -49,10 +49,10 @@ __all__ = [
 
 #: Names that are public in onnxruntime's native module only → (module, name) of ours.
 _NATIVE = {
-    "SessionIOBinding": ("ortpkg.session.io_binding", "IOBinding"),
-    "SparseCooView": ("ortpkg.session.sparse_tensor", "SparseCooView"),
-    "SparseCsrView": ("ortpkg.session.sparse_tensor", "SparseCsrView"),
-    "get_default_session_options": ("ortpkg.session.options", "SessionOptions"),
+    "SessionIOBinding": ("ortpkg.runtime.session.io_binding", "IOBinding"),
+    "SparseCooView": ("ortpkg.runtime.session.sparse_tensor", "SparseCooView"),
+    "SparseCsrView": ("ortpkg.runtime.session.sparse_tensor", "SparseCsrView"),
+    "get_default_session_options": ("ortpkg.runtime.session.options", "SessionOptions"),
 }
 
 

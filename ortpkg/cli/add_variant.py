@@ -20,7 +20,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 from ortpkg.package.package_info import PackageInfo
 
 ModelArgument = Annotated[

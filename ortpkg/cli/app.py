@@ -25,7 +25,7 @@ from ortpkg.cli.package_argument import resolved_packages
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
 from ortpkg.cli.setting_defaults import NO_DEFAULTS, OptionDefaults, option_defaults
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ExitCode,
     OrtpkgError,
     PackageError,
@@ -34,8 +34,8 @@ from ortpkg.errors import (
     VerifyExitCode,
     quoted,
 )
-from ortpkg.storage.planned_files import RehearsalEnd
-from ortpkg.variables import yes_or_no
+from ortpkg.foundations.storage.planned_files import RehearsalEnd
+from ortpkg.foundations.variables import yes_or_no
 
 #: Module of each command; its function ``command`` runs it. The order is that of ``ortpkg --help``.
 COMMANDS: dict[str, str] = {
@@ -301,7 +301,7 @@ def _not_loaded() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from ortpkg.doctor.software import installed_software  # only for --version
+        from ortpkg.api.doctor.software import installed_software  # only for --version
 
         for name, version in installed_software():
             Output().line(f"{name} {version or 'not installed'}")

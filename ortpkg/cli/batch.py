@@ -7,15 +7,6 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
-from ortpkg.batches.batch_job import BatchWishes, prepared_job, verify_wishes
-from ortpkg.batches.column_mapping import parse_map
-from ortpkg.batches.engines import BatchEngine, WorkerPlan
-from ortpkg.batches.error_list import ErrorList
-from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
-from ortpkg.batches.local_run import local_engine
-from ortpkg.batches.model_layout import parse_axes
-from ortpkg.batches.node_trial import usable_trials
-from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
     BatchAxisOption,
@@ -45,8 +36,17 @@ from ortpkg.cli.parameters import ProviderOptionsOption, TrustOption
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption
-from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.errors import ExitCode, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.scale.batches.batch_job import BatchWishes, prepared_job, verify_wishes
+from ortpkg.scale.batches.column_mapping import parse_map
+from ortpkg.scale.batches.engines import BatchEngine, WorkerPlan
+from ortpkg.scale.batches.error_list import ErrorList
+from ortpkg.scale.batches.input_files import FORMAT_OF_WORD, RowFormat
+from ortpkg.scale.batches.local_run import local_engine
+from ortpkg.scale.batches.model_layout import parse_axes
+from ortpkg.scale.batches.node_trial import usable_trials
+from ortpkg.scale.batches.package_runner import PackageUse
 
 
 def command(
@@ -129,7 +129,7 @@ def _local(use: PackageUse, tolerance: float | None) -> AbstractContextManager[B
 def _on_ray(
     address: str | None, workers: WorkerPlan, use: PackageUse, tolerance: float | None
 ) -> AbstractContextManager[BatchEngine]:
-    from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
+    from ortpkg.scale.ray.batch_run import ray_engine  # only where it is asked for
 
     return ray_engine(use, address, workers, tolerance)
 

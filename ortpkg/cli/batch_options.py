@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.batches.parts import MOST_ROWS
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, number, whole_number
+from ortpkg.scale.batches.parts import MOST_ROWS
 
 ReferenceArgument = Annotated[
     str,

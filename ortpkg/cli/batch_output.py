@@ -11,9 +11,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ortpkg.batches.batch_job import BatchJob
-from ortpkg.batches.batch_progress import PartDone, Tally
-from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.cli.rendering import (
     JSON_SCHEMA_VERSION,
     Output,
@@ -23,6 +20,9 @@ from ortpkg.cli.rendering import (
     plain,
 )
 from ortpkg.cli.table_layout import Column
+from ortpkg.scale.batches.batch_job import BatchJob
+from ortpkg.scale.batches.batch_progress import PartDone, Tally
+from ortpkg.scale.batches.node_trial import NodeTrial
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -19,11 +19,11 @@ from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_outp
 from ortpkg.cli.parameters import SampledPackageArgument, TrustOption
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, whole_number
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.foundations.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from ortpkg.bench.benchmark import BenchReport
-    from ortpkg.measuring.measured_candidates import Plan
+    from ortpkg.api.bench.benchmark import BenchReport
+    from ortpkg.selection.measuring.measured_candidates import Plan
 
 
 BackendOption = Annotated[
@@ -141,7 +141,7 @@ def command(
     """
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
-    from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
+    from ortpkg.api.bench.benchmark import BenchWishes, bench  # numpy and onnx
 
     wishes = BenchWishes(
         component=choice.component,
@@ -200,7 +200,7 @@ def _exit_code(report: BenchReport) -> ExitCode:
 
 
 def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: float) -> Plan:
-    from ortpkg.measuring.measured_candidates import Plan  # numpy
+    from ortpkg.selection.measuring.measured_candidates import Plan  # numpy
 
     if repeat is not None and duration_s is not None:
         raise UsageError("give --repeat or --duration, not both")
@@ -228,8 +228,10 @@ def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: 
 
 
 def _write_svg(path: Path, report: BenchReport) -> None:
-    from ortpkg.measuring.results_picture import results_svg  # only where a picture is asked for
-    from ortpkg.measuring.shown_results import shown_result
+    from ortpkg.selection.measuring.results_picture import (
+        results_svg,  # only where a picture is asked for
+    )
+    from ortpkg.selection.measuring.shown_results import shown_result
 
     plan = report.plan
     subtitle = (

@@ -6,9 +6,9 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from ortpkg.bench.benchmark import BenchReport
-from ortpkg.devices.json_form import ep_device_to_json
-from ortpkg.measuring.measured_candidates import CandidateResult
+from ortpkg.api.bench.benchmark import BenchReport
+from ortpkg.machine.json_form import ep_device_to_json
+from ortpkg.selection.measuring.measured_candidates import CandidateResult
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:

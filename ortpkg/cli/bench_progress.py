@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ortpkg.cli.rendering import Output
 
 if TYPE_CHECKING:
-    from ortpkg.measuring.measured_candidates import OnStep, Step
+    from ortpkg.selection.measuring.measured_candidates import OnStep, Step
 
 
 @contextmanager

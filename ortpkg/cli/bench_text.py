@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ortpkg.cli.rendering import Output, duration_text, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.ep_names import short_ep_names
 
 if TYPE_CHECKING:
-    from ortpkg.bench.benchmark import BenchReport
-    from ortpkg.measuring.measured_candidates import CandidateResult
+    from ortpkg.api.bench.benchmark import BenchReport
+    from ortpkg.selection.measuring.measured_candidates import CandidateResult
 
 #: Headings of the numbers, each with its rank among those that are left out if there is no room; 0
 #: for never.
@@ -73,7 +73,7 @@ def print_report(report: BenchReport, output: Output) -> None:
 
 def _print_spreads(report: BenchReport, output: Output, *, shows_components: bool) -> None:
     """Print how often each run time occurred, as a column chart, which only terminals can show."""
-    from ortpkg.drawing.text_pictures import column_chart  # as above
+    from ortpkg.foundations.drawing.text_pictures import column_chart  # as above
 
     rows = []
     for result in report.results:

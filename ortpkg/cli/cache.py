@@ -17,15 +17,15 @@ from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import BackendOption, DryRunOption, TrustOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import ep_named, short_ep_names
-from ortpkg.errors import ExitCode, UsageError
-from ortpkg.quantities import nbytes_text, parse_nbytes
-from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
+from ortpkg.foundations.ep_names import ep_named, short_ep_names
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.foundations.quantities import nbytes_text, parse_nbytes
+from ortpkg.foundations.storage.planned_files import PlannedFiles, RehearsalEnd
 
 if TYPE_CHECKING:
-    from ortpkg.doctor.cache_answers import CacheAnswer
-    from ortpkg.ep_context.cache_outcome import CacheOutcome
-    from ortpkg.ep_context.ep_context_cache import CachedContext, EpContextCache
+    from ortpkg.api.doctor.cache_answers import CacheAnswer
+    from ortpkg.runtime.ep_context.cache_outcome import CacheOutcome
+    from ortpkg.runtime.ep_context.ep_context_cache import CachedContext, EpContextCache
 
 
 class Action(StrEnum):
@@ -91,9 +91,12 @@ def command(
 
 
 def _list(ep: str | None, output: Output) -> int:
-    from ortpkg.ep_context.cache_leftovers import find_leftovers
-    from ortpkg.ep_context.cache_outcome import damaged_entries
-    from ortpkg.ep_context.ep_context_cache import EpContextCache, context_cache_directory  # numpy
+    from ortpkg.runtime.ep_context.cache_leftovers import find_leftovers
+    from ortpkg.runtime.ep_context.cache_outcome import damaged_entries
+    from ortpkg.runtime.ep_context.ep_context_cache import (  # numpy
+        EpContextCache,
+        context_cache_directory,
+    )
 
     cache = EpContextCache(context_cache_directory())
     damaged_contexts = damaged_entries(cache)
@@ -174,8 +177,8 @@ def _print_entries(entries: Sequence[CachedContext], directory: Path, output: Ou
 
 
 def _clear(ep: str | None, keep: str | None, output: Output, *, dry_run: bool) -> int:
-    from ortpkg.ep_context.cache_clearing import clearing_of  # numpy
-    from ortpkg.ep_context.ep_context_cache import (  # as above
+    from ortpkg.runtime.ep_context.cache_clearing import clearing_of  # numpy
+    from ortpkg.runtime.ep_context.ep_context_cache import (  # as above
         EpContextCache,
         context_cache_directory,
     )
@@ -217,7 +220,7 @@ def _entries_of(cache: EpContextCache, ep: str | None) -> list[CachedContext]:
 
 def _names_in(cache: EpContextCache) -> set[str]:
     """Return the known execution providers, and those whose contexts are in the cache."""
-    from ortpkg.providers.ep_registry import all_known_names  # as above
+    from ortpkg.runtime.providers.ep_registry import all_known_names  # as above
 
     return {*all_known_names(), *(entry.descriptor.ep for entry in cache.entries())}
 
@@ -229,9 +232,9 @@ def _files(count: int) -> str:
 def _answers(
     target: Path, choice: VariantFilter, backend: str, *, trust: bool
 ) -> list[CacheAnswer]:
+    from ortpkg.api.doctor.cache_answers import explain_model, explain_variant  # numpy and onnx
     from ortpkg.api.model_package import ModelPackage
-    from ortpkg.doctor.cache_answers import explain_model, explain_variant  # numpy and onnx
-    from ortpkg.selection.wishes import SelectionWishes
+    from ortpkg.selection.matching.wishes import SelectionWishes
 
     if not target.is_dir():
         if choice.ep is None:

@@ -14,7 +14,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
     parse_options,
 )
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import typer
 
 from ortpkg.cli.quantity_arguments import duration_argument, whole_number
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.errors import ExitCode
-from ortpkg.store.collection import Collected, CollectionReport, CollectionRules
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.collection import Collected, CollectionReport, CollectionRules
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode
 
 _RULES = CollectionRules()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.names import did_you_mean
 
 #: Commands of ortpkg that do the same as a command of another tool, the likeliest first.
 MEANT_COMMANDS: Mapping[str, tuple[str, ...]] = {

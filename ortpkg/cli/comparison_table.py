@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode
-from ortpkg.selection.explanation import selection_to_json
-from ortpkg.selection.reasons import ep_device_label, main_verdict
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode
+from ortpkg.selection.matching.explanation import selection_to_json
+from ortpkg.selection.matching.reasons import ep_device_label, main_verdict
 
 if TYPE_CHECKING:
     from ortpkg.api.model_package import ModelPackage
     from ortpkg.api.release_comparison import ComparedChoice
-    from ortpkg.selection.wishes import SelectionWishes
+    from ortpkg.selection.matching.wishes import SelectionWishes
 
 _COLUMNS = (
     Column("component"),

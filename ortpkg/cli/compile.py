@@ -22,7 +22,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
-from ortpkg.errors import ExitCode, quoted
+from ortpkg.foundations.errors import ExitCode, quoted
 
 if TYPE_CHECKING:
     from ortpkg.authoring.compile_variants import CompiledVariant
@@ -227,7 +227,10 @@ def _variant_line(variant: CompiledVariant) -> str:
 
 def _advice(variant: CompiledVariant) -> str:
     """Return advice if the code covers too little for selection to prefer it, else ""."""
-    from ortpkg.selection.compiled_speed import coverage_text, is_mostly_compiled  # as above
+    from ortpkg.selection.matching.compiled_speed import (  # as above
+        coverage_text,
+        is_mostly_compiled,
+    )
 
     share = variant.compiled.share
     if share is None or is_mostly_compiled(share.work, share.calls):

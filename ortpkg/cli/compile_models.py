@@ -21,11 +21,11 @@ from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.parameters import DryRunOption, OverwriteOption, parse_options
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
-from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
-from ortpkg.names import did_you_mean_path
+from ortpkg.foundations.errors import ExitCode, ModelNotFoundError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean_path
 
 if TYPE_CHECKING:
-    from ortpkg.session.compile_models import CompiledModel, CompileJob
+    from ortpkg.runtime.session.compile_models import CompiledModel, CompileJob
 
 #: Entries that the command sets itself, with the only value that may be repeated; None for none.
 _OWN_ENTRIES: dict[str, str | None] = {
@@ -93,7 +93,7 @@ def command(
     """
     verify_eps([ep])
     from ortpkg.authoring.compiling import compile_model_files  # numpy and onnx
-    from ortpkg.session.compile_models import CompileRequest
+    from ortpkg.runtime.session.compile_models import CompileRequest
 
     sources = [Path(name.strip()) for name in models.split(",") if name.strip()]
     folder = _folder(sources, output_folder)
@@ -129,7 +129,7 @@ def _job(model: Path, folder: Path) -> CompileJob:
 
     Symbolic links are kept.
     """
-    from ortpkg.session.compile_models import CompileJob  # numpy and onnx
+    from ortpkg.runtime.session.compile_models import CompileJob  # numpy and onnx
 
     return CompileJob(
         model=os.path.abspath(model),  # noqa: PTH100

@@ -72,9 +72,9 @@ def _inputs(ctx: Any) -> list[str]:
 
 
 def _eps(_ctx: Any) -> list[str]:
-    from ortpkg.ep_names import EP_ALIASES, KNOWN_EPS
-    from ortpkg.isolation.backend_probe import asking_nobody
-    from ortpkg.providers.ep_discovery.ep_libraries import installed_ep_libraries
+    from ortpkg.foundations.ep_names import EP_ALIASES, KNOWN_EPS
+    from ortpkg.foundations.isolation.backend_probe import asking_nobody
+    from ortpkg.runtime.providers.ep_discovery.ep_libraries import installed_ep_libraries
 
     with asking_nobody():
         libraries = [library.ep_name for library in installed_ep_libraries()]
@@ -82,19 +82,19 @@ def _eps(_ctx: Any) -> list[str]:
 
 
 def _devices(_ctx: Any) -> list[str]:
-    from ortpkg.devices.hardware import DeviceType
+    from ortpkg.machine.hardware import DeviceType
 
     return [device.value for device in DeviceType]
 
 
 def _policies(_ctx: Any) -> list[str]:
-    from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+    from ortpkg.machine.policies import POLICIES, RELEASE_POLICIES
 
     return [*POLICIES, *RELEASE_POLICIES]
 
 
 def _backends(_ctx: Any) -> list[str]:
-    from ortpkg.providers.plugins import BUILT_IN_BACKENDS
+    from ortpkg.runtime.providers.plugins import BUILT_IN_BACKENDS
 
     return ["auto", *BUILT_IN_BACKENDS]
 
@@ -104,7 +104,11 @@ def _formats(_ctx: Any) -> list[str]:
 
 
 def _compats(_ctx: Any) -> list[str]:
-    from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+    from ortpkg.foundations.onnxruntime_releases import (
+        ONNXRUNTIME_1_30,
+        ONNXRUNTIME_1_31,
+        ONNXRUNTIME_1_32,
+    )
 
     return [ONNXRUNTIME_1_32, ONNXRUNTIME_1_31, ONNXRUNTIME_1_30]
 

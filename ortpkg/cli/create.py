@@ -28,10 +28,10 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import Progress, copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.foundations.errors import ExitCode, UsageError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.graph.foreign_models import foreign_model
 from ortpkg.package.changes.staging import check_is_free, is_replaceable
-from ortpkg.storage.file_operations import FileOperations
 
 _Models = list[Path] | None
 NewPackageArgument = Annotated[

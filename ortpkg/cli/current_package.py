@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import UsageError, quoted
+from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.enclosing_package import enclosing_package
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ortpkg.errors import UsageError, quoted
-from ortpkg.selection.decision_log import DecisionLog
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.selection.matching.decision_log import DecisionLog
 
 
 @contextmanager

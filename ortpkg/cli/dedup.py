@@ -13,7 +13,7 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import nbytes_argument
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 LayoutOption = Annotated[
     str,

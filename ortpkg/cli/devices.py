@@ -11,11 +11,11 @@ from ortpkg.api.devices import THIS_MACHINE, profile_of_this_machine, write_prof
 from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.devices.hardware import EpDevice, HardwareDevice
-from ortpkg.devices.json_form import ep_device_to_json, known_facts_to_json
-from ortpkg.devices.profiles import BUILT_IN_PROFILES, MachineProfile, profile_to_json, read_profile
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.machine.hardware import EpDevice, HardwareDevice
+from ortpkg.machine.json_form import ep_device_to_json, known_facts_to_json
+from ortpkg.machine.profiles import BUILT_IN_PROFILES, MachineProfile, profile_to_json, read_profile
 
 _UNKNOWN = "unknown"
 
@@ -88,7 +88,10 @@ def _profile_name(export: str | None) -> str:
 
 
 def _print_ray_options(profile: MachineProfile, output: Output) -> int:
-    from ortpkg.ray.device_resources import device_resources, ray_start_options  # few ask for it
+    from ortpkg.scale.ray.device_resources import (  # few ask for it
+        device_resources,
+        ray_start_options,
+    )
 
     resources = device_resources(profile.ep_devices)
     if output.is_json:

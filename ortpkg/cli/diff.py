@@ -16,7 +16,7 @@ from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 #: Most weights of a variant that are shown one by one; --json has all.
 _MOST_SHOWN_WEIGHTS = 20

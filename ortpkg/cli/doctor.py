@@ -9,17 +9,17 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.parameters import StrictOption
-from ortpkg.cli.rendering import Output, plain
-from ortpkg.doctor.diagnosis import (
+from ortpkg.api.doctor.diagnosis import (
     DoctorReport,
     doctor,
     report_lines,
     report_to_json,
     report_to_markdown,
 )
-from ortpkg.doctor.doctor_checks import Gravity
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.api.doctor.doctor_checks import Gravity
+from ortpkg.cli.parameters import StrictOption
+from ortpkg.cli.rendering import Output, plain
+from ortpkg.foundations.errors import ExitCode, UsageError
 
 _STYLES = {Gravity.ERROR: "bold red", Gravity.WARNING: "yellow", Gravity.INFO: ""}
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from ortpkg.cli.rendering import Output, nbytes_text
 
 if TYPE_CHECKING:
-    from ortpkg.storage.file_operations import FileOperations
-    from ortpkg.storage.planned_files import PlannedFiles
+    from ortpkg.foundations.storage.file_operations import FileOperations
+    from ortpkg.foundations.storage.planned_files import PlannedFiles
 
 
 def operations_for(dry_run: bool) -> FileOperations | None:
     """Return a disk writer that only records changes for a dry run, otherwise None."""
     if not dry_run:
         return None
-    from ortpkg.storage.rehearsal import Rehearsal  # only for a dry run
+    from ortpkg.foundations.storage.rehearsal import Rehearsal  # only for a dry run
 
     return Rehearsal()
 

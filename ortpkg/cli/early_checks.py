@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ortpkg.choosing.package_selection import THIS_MACHINE
 from ortpkg.package.document_names import MANIFEST
+from ortpkg.selection.choosing.package_selection import THIS_MACHINE
 
 
 def verify_eps(eps: Iterable[str | None]) -> None:
@@ -17,7 +17,7 @@ def verify_eps(eps: Iterable[str | None]) -> None:
     """
     names = [ep for ep in eps if ep]
     if names:
-        from ortpkg.providers.ep_registry import ep_known_here  # only where one is named
+        from ortpkg.runtime.providers.ep_registry import ep_known_here  # only where one is named
 
         for ep in names:
             ep_known_here(ep)
@@ -31,9 +31,9 @@ def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
     names = [ep for ep in eps if ep]
     if not names or not (package / MANIFEST).is_file():
         return
-    from ortpkg.ep_names import ep_named  # only where one is named
+    from ortpkg.foundations.ep_names import ep_named  # only where one is named
     from ortpkg.package.reader import open_package
-    from ortpkg.providers.ep_registry import all_known_names
+    from ortpkg.runtime.providers.ep_registry import all_known_names
 
     info = open_package(package)
     package_eps = {
@@ -48,7 +48,7 @@ def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
 
 def verify_profiles(profiles: Iterable[str]) -> None:
     """Raise ProfileError for a machine profile that does not exist or is invalid."""
-    from ortpkg.devices.profiles import read_profile  # with the reader of documents
+    from ortpkg.machine.profiles import read_profile  # with the reader of documents
 
     for profile in profiles:
         if profile != THIS_MACHINE:

@@ -23,7 +23,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 _Text = str | None
 

@@ -9,18 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
+from ortpkg.api.doctor.missing_eps import MissingEp, missing_eps
 from ortpkg.cli.parameters import DryRunOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.devices.hardware import hardware_label
-from ortpkg.devices.json_form import hardware_device_to_json
-from ortpkg.devices.machine_probe import probe
-from ortpkg.doctor.missing_eps import MissingEp, missing_eps
-from ortpkg.ep_names import resolve_ep_name, short_ep_names
-from ortpkg.errors import ExitCode, UsageError
-from ortpkg.isolation.backend_probe import doubting_refusals
-from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.providers.user_ep_libraries import (
+from ortpkg.foundations.ep_names import resolve_ep_name, short_ep_names
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.foundations.isolation.backend_probe import doubting_refusals
+from ortpkg.foundations.storage.planned_files import PlannedFiles, RehearsalEnd
+from ortpkg.machine.hardware import hardware_label
+from ortpkg.machine.json_form import hardware_device_to_json
+from ortpkg.machine.machine_probe import probe
+from ortpkg.runtime.providers.machine_offer import discover_ep_devices
+from ortpkg.runtime.providers.user_ep_libraries import (
     LibraryOffer,
     add_library,
     file_of_added_libraries,
@@ -30,7 +31,6 @@ from ortpkg.providers.user_ep_libraries import (
     remove_library,
     verify_added,
 )
-from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
 
 
 class Action(StrEnum):

@@ -9,7 +9,7 @@ import typer
 from ortpkg.authoring.rule_registry import RULES, find_rule
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.documents.document_rules import ALL_FORMATS, Rule
+from ortpkg.foundations.documents.document_rules import ALL_FORMATS, Rule
 
 RuleArgument = Annotated[
     str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ortpkg.cli.tree_drawing import TreeNode, drawn
-from ortpkg.selection.explanation import Explanation, Status
+from ortpkg.selection.matching.explanation import Explanation, Status
 
 _STYLES = {
     Status.SELECTED: "bold green",

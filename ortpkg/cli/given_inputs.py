@@ -11,8 +11,8 @@ import typer
 
 from ortpkg.cli.completion import complete_input
 from ortpkg.cli.quantity_arguments import whole_number
-from ortpkg.errors import UsageError, quoted
-from ortpkg.names import did_you_mean_path
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import did_you_mean_path
 
 ResizeOption = Annotated[
     bool, typer.Option("--resize", help="Resample pictures to the size that an input has.")
@@ -53,9 +53,9 @@ class GivenInputs:
         """Return the feeds of a session with these inputs.
 
         Raises:
-            OrtpkgError: See :func:`ortpkg.arrays.given_feeds.read_feeds`.
+            OrtpkgError: See :func:`ortpkg.graph.given_feeds.read_feeds`.
         """
-        from ortpkg.arrays.given_feeds import random_feeds, read_feeds  # numpy
+        from ortpkg.graph.given_feeds import random_feeds, read_feeds  # numpy
 
         file_feeds = read_feeds(self.files, inputs, value_ranges, resize=self.resize)
         if self.seed is None:

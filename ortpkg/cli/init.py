@@ -18,7 +18,7 @@ from ortpkg.cli.parameters import (
     OverwriteOption,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 PackageArgument = Annotated[
     Path,

@@ -18,8 +18,8 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.cli.tree_drawing import drawn
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, PackageFormatError, UsageError, quoted
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode, PackageFormatError, UsageError, quoted
 from ortpkg.package.derived_variants import current_digests, stale_variants
 from ortpkg.package.package_info import (
     ComponentInfo,

@@ -8,7 +8,7 @@ from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport, install
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.foundations.errors import ExitCode, UsageError
 
 
 def command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
 
 if TYPE_CHECKING:
     from ortpkg.distribution.installation import InstallPlan

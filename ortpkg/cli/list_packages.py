@@ -5,8 +5,8 @@ from __future__ import annotations
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import generation_json, version_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import ExitCode
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.distribution.store.installed_packages import InstalledPackages
+from ortpkg.foundations.errors import ExitCode
 
 
 def command(output: Output) -> int:

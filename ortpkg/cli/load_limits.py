@@ -14,8 +14,8 @@ import typer
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_guard import end_process
-from ortpkg.errors import LimitExceededError
-from ortpkg.quantities import limit_text, time_limit_text
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.foundations.quantities import limit_text, time_limit_text
 
 DEFAULT_TIMEOUT_S = 600.0
 #: Memory that modules and a model's own objects may use, whatever the limit.
@@ -85,8 +85,8 @@ def end_at_limits(limits: LoadLimits, output: Output) -> Iterator[None]:
     If no check of the limits is reached (in a library's code), the process ends, with the same
     error.
     """
+    from ortpkg.foundations.host.memory import resident_nbytes
     from ortpkg.graph.load_control import LoadControl, load_limits  # with the models
-    from ortpkg.host.memory import resident_nbytes
 
     control = LoadControl(
         memory_limit_nbytes=limits.memory_limit, timeout_s=limits.timeout, what="it"
@@ -108,7 +108,7 @@ def end_at_limits(limits: LoadLimits, output: Output) -> Iterator[None]:
 
 
 def _watch(done: threading.Event, limits: LoadLimits, held_nbytes: int, output: Output) -> None:
-    from ortpkg.host.memory import resident_nbytes
+    from ortpkg.foundations.host.memory import resident_nbytes
 
     deadline_s = time.monotonic() + limits.timeout + _GRACE_S
     allowed_nbytes = held_nbytes + (limits.memory_limit or 0) + _FREE_NBYTES

@@ -9,8 +9,8 @@ import typer
 from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.locking import LockReport, lock_project, project_here
-from ortpkg.errors import ExitCode
-from ortpkg.project.lock_file import LOCK_FILE, LockedPackage
+from ortpkg.distribution.project.lock_file import LOCK_FILE, LockedPackage
+from ortpkg.foundations.errors import ExitCode
 
 UpgradeOption = Annotated[
     bool, typer.Option("--upgrade", "-U", help="Take the newest versions that will do.")

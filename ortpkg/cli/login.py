@@ -11,16 +11,16 @@ import typer
 
 from ortpkg.cli.parameters import RegistryArgument
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError
-from ortpkg.registry.credentials import (
+from ortpkg.distribution.registry.credentials import (
     CONFIG_TEXT_VARIABLE,
     Credentials,
     config_file,
     keep_credentials,
 )
-from ortpkg.registry.http_addresses import parse_registry_host
-from ortpkg.registry.registry_client import RegistryClient
-from ortpkg.registry.secret import Secret
+from ortpkg.distribution.registry.registry_client import RegistryClient
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.package.references.http_addresses import parse_registry_host
 
 _MOST_PASSWORD_NBYTES = 64 * 1024
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ortpkg.cli.parameters import RegistryArgument
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
-from ortpkg.registry.credentials import forget_credentials
-from ortpkg.registry.http_addresses import parse_registry_host
+from ortpkg.distribution.registry.credentials import forget_credentials
+from ortpkg.foundations.errors import ExitCode
+from ortpkg.package.references.http_addresses import parse_registry_host
 
 
 def command(

@@ -14,7 +14,7 @@ from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import DryRunOption, NewPackageOption, OverwriteOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.foundations.errors import ExitCode, UsageError
 from ortpkg.package.sidecar import signature_names
 
 _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"

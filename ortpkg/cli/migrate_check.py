@@ -14,8 +14,8 @@ from ortpkg.cli.load_limits import LoadLimits, end_at_limits
 from ortpkg.cli.parameters import OptionalPackageArgument, StrictOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode
 
 EpsOption = Annotated[
     list[str] | None,

@@ -8,9 +8,9 @@ from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import version_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.cli.upgrade import NamesArgument, named_packages
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.upgrading import Outdated, find_outdated
-from ortpkg.errors import ExitCode, RegistryError
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode, RegistryError
 
 
 def command(output: Output, names: NamesArgument = None) -> int:

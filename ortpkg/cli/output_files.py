@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.errors import UsageError, quoted
-from ortpkg.names import no_directory
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import no_directory
+from ortpkg.foundations.storage.output_file import write_output
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.storage.output_file import write_output
 
 _MOST_LOOKED_AT = 1 << 16
 

@@ -13,7 +13,7 @@ from ortpkg.cli.pack_report import print_packed
 from ortpkg.cli.parameters import DryRunOption, OverwriteOption, WholePackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 PackedOutputOption = Annotated[
     Path | None,

@@ -12,11 +12,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.errors import UsageError, quoted, unquoted
+from ortpkg.foundations.errors import UsageError, quoted, unquoted
 
 if TYPE_CHECKING:
     from ortpkg.cli.rendering import Output
-    from ortpkg.registry.references import Reference, StoreReference
+    from ortpkg.package.references.package_references import Reference, StoreReference
 
 
 class Use(Enum):
@@ -90,7 +90,11 @@ class _Resolver:
             if self._is_change(named):
                 verify_not_in_store(path)
             return path
-        from ortpkg.registry.references import PathReference, StoreReference, parse_reference
+        from ortpkg.package.references.package_references import (
+            PathReference,
+            StoreReference,
+            parse_reference,
+        )
 
         reference = parse_reference(named.text)
         if isinstance(reference, PathReference):
@@ -140,14 +144,14 @@ def _is_plain_path(text: str) -> bool:
 
 
 def _is_installed(reference: StoreReference) -> bool:
-    from ortpkg.store.installed_packages import InstalledPackages  # only for names
+    from ortpkg.distribution.store.installed_packages import InstalledPackages  # only for names
 
     return any(package.name == reference.name for package in InstalledPackages().packages())
 
 
 def verify_not_in_store(path: Path) -> None:
     """Raise UsageError for a folder in the store; a change would affect all users of its files."""
-    from ortpkg.host.directories import store_directory
+    from ortpkg.foundations.host.directories import store_directory
 
     real = path.resolve()
     if real.is_relative_to(store_directory().resolve()):
@@ -159,7 +163,7 @@ def verify_not_in_store(path: Path) -> None:
 
 def _name_of_tree(root: Path) -> str:
     """Return the name under which a folder in the store is installed; NAME if it is not in use."""
-    from ortpkg.store.installed_packages import InstalledPackages
+    from ortpkg.distribution.store.installed_packages import InstalledPackages
 
     tree = "/".join(root.parts[-3:-1])
     packages = InstalledPackages().packages(on_damage=lambda _: None)

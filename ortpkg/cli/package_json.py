@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
-from ortpkg.documents.frozen import thaw
-from ortpkg.errors import SignatureError
+from ortpkg.foundations.documents.frozen import thaw
+from ortpkg.foundations.errors import SignatureError
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 
@@ -48,8 +48,10 @@ def _stale_signatures(info: PackageInfo) -> list[str]:
     names = [] if info.is_bare_model else signature_names(root)
     if not names:
         return []
-    from ortpkg.trust.signing.openssf_signature import is_over
-    from ortpkg.trust.signing.signature_files import read_signatures  # most packages have none
+    from ortpkg.package.trust.signing.openssf_signature import is_over
+    from ortpkg.package.trust.signing.signature_files import (
+        read_signatures,  # most packages have none
+    )
 
     try:
         record, signatures = (root / DIGESTS_FILE).read_bytes(), read_signatures(root)

@@ -8,8 +8,8 @@ from pathlib import Path
 from ortpkg.authoring.variant_sizes import FilesByVariant, VariantKey, files_by_variant, shared_by
 from ortpkg.cli.rendering import nbytes_text
 from ortpkg.cli.tree_drawing import TreeNode
-from ortpkg.drawing.svg import shortened, visible
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.drawing.svg import shortened, visible
+from ortpkg.foundations.ep_names import short_ep_names
 from ortpkg.package.formats.pipeline import ComponentStep, Step, check_pipeline
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo, version_of
 

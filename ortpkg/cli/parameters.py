@@ -21,9 +21,9 @@ from ortpkg.cli.completion import (
 )
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.quantity_arguments import number
-from ortpkg.errors import UsageError, quoted
-from ortpkg.names import did_you_mean
-from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.machine.policies import POLICIES, RELEASE_POLICIES
 
 
 def one_of(words: type[StrEnum]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ortpkg.session.placement import Placement
+    from ortpkg.runtime.session.placement import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

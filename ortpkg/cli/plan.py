@@ -47,15 +47,20 @@ from ortpkg.cli.plan_texts import (
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode, NoSuitableVariantError, UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
 
 if TYPE_CHECKING:
     from ortpkg.api.model_variant import ModelVariant
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
-    from ortpkg.session.session_plan import GraphPlan, PlannedNode, PlannedValue, SessionPlan
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import SessionOptions
+    from ortpkg.runtime.session.session_plan import (
+        GraphPlan,
+        PlannedNode,
+        PlannedValue,
+        SessionPlan,
+    )
 
 #: Name of the level for each word of the option.
 _LEVELS = {
@@ -139,7 +144,7 @@ def command(
 
 
 def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
-    from ortpkg.session.options import (  # with the engine, after the arguments
+    from ortpkg.runtime.session.options import (  # with the engine, after the arguments
         GraphOptimizationLevel,
         SessionOptions,
     )
@@ -156,7 +161,7 @@ def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
 
 
 def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> None:
-    from ortpkg.session.partition_entries import (
+    from ortpkg.runtime.session.partition_entries import (
         PARTITION_COSTS_ENTRY,
         PARTITION_POLICIES,
         PARTITION_POLICY_ENTRY,
@@ -220,9 +225,9 @@ def _session(
             f"{quoted(model)} is a model, not a package: it has no components or variants to choose"
             " from"
         )
-    from ortpkg.ep_names import CPU_EP
-    from ortpkg.providers.ep_registry import ep_known_here
-    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.foundations.ep_names import CPU_EP
+    from ortpkg.runtime.providers.ep_registry import ep_known_here
+    from ortpkg.runtime.session.inference_session import InferenceSession
 
     name = CPU_EP if ep is None else ep_known_here(ep)
     return InferenceSession(
@@ -254,7 +259,7 @@ def _best_of_package(
 
 
 def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
-    from ortpkg.session.memory_timeline import (
+    from ortpkg.runtime.session.memory_timeline import (
         memory_timeline_svg,  # only where a picture is asked for
     )
 

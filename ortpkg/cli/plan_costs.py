@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
-from ortpkg.quantities import duration_text
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.quantities import duration_text
 
 if TYPE_CHECKING:
-    from ortpkg.engine.partition_policy import PartitionChoice, WeighedPlacement
-    from ortpkg.session.session_plan import GraphPlan, SessionPlan
+    from ortpkg.runtime.engine.partition_policy import PartitionChoice, WeighedPlacement
+    from ortpkg.runtime.session.session_plan import GraphPlan, SessionPlan
 
 
 def print_policies(plan: SessionPlan, output: Output) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.cli.plan_costs import copies_json, policies_json
 
 if TYPE_CHECKING:
-    from ortpkg.session.session_plan import GraphPlan, SessionPlan
+    from ortpkg.runtime.session.session_plan import GraphPlan, SessionPlan
 
 
 def plan_json(plan: SessionPlan, graphs: Iterable[GraphPlan]) -> dict[str, Any]:

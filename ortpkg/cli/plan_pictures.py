@@ -6,12 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.drawing.svg import shortened
-from ortpkg.drawing.text_pictures import cell, cell_map, cell_width, column_chart, column_of, letter
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.drawing.text_pictures import (
+    cell,
+    cell_map,
+    cell_width,
+    column_chart,
+    column_of,
+    letter,
+)
+from ortpkg.foundations.ep_names import short_ep_names
 
 if TYPE_CHECKING:
-    from ortpkg.session.session_plan import GraphPlan
+    from ortpkg.runtime.session.session_plan import GraphPlan
 
 #: Styles of the cells of execution providers, in order of first use.
 _STYLES = (
@@ -55,7 +62,10 @@ def print_partition_map(graph: GraphPlan, output: Output) -> None:
 
 def print_memory_chart(graph: GraphPlan, output: Output) -> None:
     """Print the bytes in use at each step as columns, aligned with the map of steps."""
-    from ortpkg.session.memory_profile import bytes_in_use, laid_out_values  # with the engine
+    from ortpkg.runtime.session.memory_profile import (  # with the engine
+        bytes_in_use,
+        laid_out_values,
+    )
 
     values = laid_out_values(graph)
     if not values:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.ep_names import short_ep_names
 
 if TYPE_CHECKING:
-    from ortpkg.engine.partition import Partition
+    from ortpkg.runtime.engine.partition import Partition
 
 
 def print_refusals(
@@ -20,7 +20,7 @@ def print_refusals(
 
     Nothing is printed if no provider states a reason.
     """
-    from ortpkg.engine.node_refusals import refusal_groups, refused_nodes  # with the engine
+    from ortpkg.runtime.engine.node_refusals import refusal_groups, refused_nodes  # with the engine
 
     groups = refusal_groups(partitions)
     if not groups:

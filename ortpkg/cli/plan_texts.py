@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import UsageError, quoted
-from ortpkg.machine_code.compilation_stages import (
+from ortpkg.compiler.machine_code.compilation_stages import (
     KEEP_TEXT_ENTRY,
     KERNEL_STAGES,
     SHOWN_STAGES,
     Stage,
     StageTexts,
 )
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
 
 if TYPE_CHECKING:
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import SessionOptions
 
 #: Default of the lines that are shown of each stage.
 DEFAULT_LINES = 200
@@ -75,7 +75,7 @@ def texts_of(session: InferenceSession, wishes: TextWishes) -> Mapping[str, Stag
     """
     texts_by_node = session.get_compiled_texts(wishes.stages, wishes.kernel)
     if not texts_by_node:
-        from ortpkg.engine.node_refusals import refusal_summary  # with the engine
+        from ortpkg.runtime.engine.node_refusals import refusal_summary  # with the engine
 
         why = refusal_summary(session.get_plan().partitions)
         hint = "take --ep llvm, and see whom the plan without --ir gives the nodes to"

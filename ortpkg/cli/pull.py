@@ -14,7 +14,7 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.pulling import pull
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 ReferenceArgument = Annotated[
     str,

@@ -10,14 +10,14 @@ from ortpkg.cli.parameters import DryRunOption, WholePackageArgument
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.publishing import PublishReport, publish
-from ortpkg.errors import ExitCode, PackageReferenceError, quoted
-from ortpkg.registry.references import (
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.foundations.errors import ExitCode, PackageReferenceError, quoted
+from ortpkg.package.references.package_references import (
     LayoutReference,
     OciReference,
     Reference,
     parse_reference,
 )
-from ortpkg.registry.repositories import repository_of
 
 TargetArgument = Annotated[
     str,

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import typer
 
-from ortpkg.errors import UsageError, quoted
-from ortpkg.quantities import parse_duration_s, parse_nbytes
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.quantities import parse_duration_s, parse_nbytes
 
 _Number = TypeVar("_Number", int, float)
 

@@ -14,11 +14,11 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.parameters import DryRunOption, VariantOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.foundations.storage.planned_files import PlannedFiles, RehearsalEnd
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.selection.measurements import QuarantineEntry
-from ortpkg.storage.planned_files import PlannedFiles, RehearsalEnd
+from ortpkg.selection.matching.measurements import QuarantineEntry
 
 
 class Action(StrEnum):
@@ -86,7 +86,7 @@ def _print(entries: Sequence[tuple[str, QuarantineEntry]], output: Output) -> No
 
 
 def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
-    from ortpkg.measuring.record_store import clear_records
+    from ortpkg.selection.measuring.record_store import clear_records
 
     try:
         count = clear_records(info, quarantine_only=True, variant=variant)
@@ -101,7 +101,7 @@ def _clear(info: PackageInfo | None, variant: str, output: Output) -> int:
 
 def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedFiles:
     """Print the entries that would be lifted, and return the changes of files."""
-    from ortpkg.measuring.record_store import clearing_of_quarantine
+    from ortpkg.selection.measuring.record_store import clearing_of_quarantine
 
     for package, entry in _entries(info, output):
         if not output.is_json and variant in ("", entry.variant_name):
@@ -114,8 +114,8 @@ def _planned(info: PackageInfo | None, variant: str, output: Output) -> PlannedF
 
 
 def _entries(info: PackageInfo | None, output: Output) -> Iterator[tuple[str, QuarantineEntry]]:
-    from ortpkg.measuring.record_store import records_of
-    from ortpkg.measuring.stored_record import stored_records
+    from ortpkg.selection.measuring.record_store import records_of
+    from ortpkg.selection.measuring.stored_record import stored_records
 
     for stored in stored_records() if info is None else records_of(info):
         if stored.problem:

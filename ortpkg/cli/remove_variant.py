@@ -12,7 +12,7 @@ from ortpkg.cli.dry_run import operations_for
 from ortpkg.cli.package_json import package_json
 from ortpkg.cli.parameters import ComponentOption, DryRunOption, PackageArgument
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 VariantArgument = Annotated[
     str,

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.cli.wrapping import display_width, wrapped
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     Finding,
     OrtpkgError,
     PackageFormatError,
@@ -29,8 +29,8 @@ from ortpkg.errors import (
     redacted,
     unquoted,
 )
-from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
-from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
+from ortpkg.foundations.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
+from ortpkg.foundations.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from ortpkg.cli.table_layout import Column

@@ -7,9 +7,9 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.upgrade import NamesArgument, named_packages
 from ortpkg.distribution.repairing import Repair, repair
-from ortpkg.errors import ExitCode, OrtpkgError
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode, OrtpkgError
 
 
 def command(

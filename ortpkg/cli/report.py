@@ -25,12 +25,12 @@ from ortpkg.cli.parameters import ProfilesOption, TrustOption, one_of
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
 
 if TYPE_CHECKING:
-    from ortpkg.measuring.measured_candidates import CandidateResult
-    from ortpkg.session.options import SessionOptions
+    from ortpkg.runtime.session.options import SessionOptions
+    from ortpkg.selection.measuring.measured_candidates import CandidateResult
 
 _DEFAULT_OUTPUT = Path("report.html")
 
@@ -152,7 +152,7 @@ def command(
 
 
 def _measured(package: ModelPackage, output: Output, *, trust: bool) -> tuple[CandidateResult, ...]:
-    from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
+    from ortpkg.api.bench.benchmark import BenchWishes, bench  # numpy and onnx
     from ortpkg.cli.bench_progress import bench_progress
 
     with bench_progress(output) as on_step:
@@ -163,7 +163,7 @@ def _measured(package: ModelPackage, output: Output, *, trust: bool) -> tuple[Ca
 
 
 def _session_options(limits: LoadLimits) -> SessionOptions:
-    from ortpkg.session.options import SessionOptions  # with the engine
+    from ortpkg.runtime.session.options import SessionOptions  # with the engine
 
     options = SessionOptions()
     options.memory_limit_nbytes, options.timeout_s = limits.memory_limit, limits.timeout

@@ -14,8 +14,8 @@ from ortpkg.cli.store_json import (
     installed_reference,
     version_text,
 )
-from ortpkg.errors import ExitCode
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode
 
 ToOption = Annotated[
     int | None,

@@ -42,18 +42,18 @@ from ortpkg.cli.run_options import (
 from ortpkg.cli.run_results import MOST_SHOWN, output_cells, print_report, report_json, value_json
 from ortpkg.cli.table_layout import Column
 from ortpkg.distribution.used_packages import how_to_fetch_samples
-from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.foundations.errors import ExitCode, PackageError, UsageError, quoted
 from ortpkg.package.sidecar import SAMPLES_DIRECTORY
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.trust.policy_place import policy_in_use
+from ortpkg.package.trust.policy_place import policy_in_use
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 if TYPE_CHECKING:
-    from ortpkg.measuring.canary import CanaryWishes
+    from ortpkg.api.samples.sample_runner import SampleReport
     from ortpkg.package.formats.samples import SampleSet
-    from ortpkg.samples.sample_runner import SampleReport
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import RunOptions
-    from ortpkg.session.placement import Placement
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import RunOptions
+    from ortpkg.runtime.session.placement import Placement
+    from ortpkg.selection.measuring.canary import CanaryWishes
 
 
 def command(
@@ -123,14 +123,14 @@ def command(
 def _readable(trust_policy: Path | None) -> Path | None:
     """Return the named policy after checking that it can be read, even if nothing will use it."""
     if trust_policy is not None:
-        from ortpkg.trust.trust_policy_file import read_policy  # only where one is named
+        from ortpkg.package.trust.trust_policy_file import read_policy  # only where one is named
 
         read_policy(trust_policy)
     return trust_policy
 
 
 def _run_options(timeout_s: float | None, memory_limit_nbytes: int | None) -> RunOptions:
-    from ortpkg.session.options import (
+    from ortpkg.runtime.session.options import (
         RunOptions,  # sessions load numpy and onnx; other commands do not need them
     )
 
@@ -146,7 +146,7 @@ def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes
     A failure becomes a warning of the selection. That another variant is tried, which may take
     minutes, is reported at once.
     """
-    from ortpkg.measuring.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
+    from ortpkg.selection.measuring.canary import CANARY_TIMEOUT_S, CanaryWishes  # numpy and onnx
 
     return CanaryWishes(
         verify=verify,
@@ -246,7 +246,7 @@ class _Runner:
 
     def run_inputs(self, given_inputs: GivenInputs, output: Path | None, run_options: Any) -> int:
         """Run the user's inputs once, print or write the outputs, and return the exit code."""
-        from ortpkg.arrays.array_files import write_npz  # numpy
+        from ortpkg.foundations.arrays.array_files import write_npz  # numpy
 
         ranges = {
             value.name: value.value_range
@@ -289,8 +289,8 @@ class _Runner:
 
         Returns an empty list if they are numbers, or if there are no samples.
         """
+        from ortpkg.api.samples.sample_runner import present  # numpy
         from ortpkg.package.formats.samples import DisplayKind, read_samples
-        from ortpkg.samples.sample_runner import present  # numpy
 
         try:
             for sample_set in read_samples(self.package.info):
@@ -331,10 +331,10 @@ class _Runner:
 
     def run_samples(self, output: Path | None, run_options: Any, *, verify: bool) -> int:
         """Run the package's samples, compare the outputs, and return the exit code."""
-        from ortpkg.arrays.array_files import write_npz  # numpy
-        from ortpkg.measuring.variant_precision import precision_of_variant
-        from ortpkg.pipelines.run_limits import SharedRunOptions
-        from ortpkg.samples.sample_runner import run_samples
+        from ortpkg.api.samples.sample_runner import run_samples
+        from ortpkg.foundations.arrays.array_files import write_npz  # numpy
+        from ortpkg.runtime.pipelines.run_limits import SharedRunOptions
+        from ortpkg.selection.measuring.variant_precision import precision_of_variant
 
         samples = self._own_samples()
         if verify:

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from ortpkg.authoring.opening import remove_temporary_folders
 from ortpkg.cli.rendering import Output, print_error
-from ortpkg.errors import CancelledError, OrtpkgError
+from ortpkg.foundations.errors import CancelledError, OrtpkgError
 
 if TYPE_CHECKING:
-    from ortpkg.session.options import RunOptions
+    from ortpkg.runtime.session.options import RunOptions
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def guarded(run_options: RunOptions, output: Output) -> Iterator[None]:
     The library is asked first. If that does not help, this process ends with the message and exit
     code of the error.
     """
-    from ortpkg.isolation.run_watch import last_resort  # sessions load it
+    from ortpkg.foundations.isolation.run_watch import last_resort  # sessions load it
 
     with (
         last_resort(lambda error: end_process(error, output)),

@@ -8,8 +8,8 @@ from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.cli.table_layout import Column
 
 if TYPE_CHECKING:
+    from ortpkg.api.samples.sample_runner import SampleReport
     from ortpkg.package.formats.samples import SampleSet, Tolerance
-    from ortpkg.samples.sample_runner import SampleReport
 
 #: Most samples to show; wrong ones are always shown.
 MOST_SHOWN = 10

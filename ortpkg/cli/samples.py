@@ -21,7 +21,7 @@ from ortpkg.cli.parameters import (
     one_of,
 )
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.foundations.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.package.formats.samples import TaskTolerance, Tolerance
@@ -104,7 +104,7 @@ def command(
     Without inputs, record runs those of the set of that name again and keeps what comes out now,
     and add states other tolerances of that set, or of one variant (--variant).
     """
-    from ortpkg.samples.sample_authoring import (  # numpy, onnx
+    from ortpkg.api.samples.sample_authoring import (  # numpy, onnx
         SampleArrays,
         add_samples,
         record_samples,
@@ -162,8 +162,8 @@ def _values(
     tolerances: Sequence[str],
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tolerance]]:
     """Return feeds, expected outputs and tolerances, by declared name."""
+    from ortpkg.api.samples.sample_authoring import declared_values  # numpy, onnx
     from ortpkg.package.reader import open_package
-    from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
 
     info = open_package(package)
     takes, gives = declared_values(info, component)
@@ -220,9 +220,9 @@ def _task(text: str, package: Path, component: str | None) -> TaskTolerance:
 
     Else UsageError.
     """
+    from ortpkg.api.samples.sample_authoring import declared_values  # numpy, onnx
     from ortpkg.package.formats.samples import TaskKind, TaskTolerance
     from ortpkg.package.reader import open_package
-    from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
 
     output, _, criterion = text.rpartition("=")
     word, _, rate = criterion.partition(",")

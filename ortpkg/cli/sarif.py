@@ -10,13 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 from ortpkg.authoring.rule_registry import RULES
-from ortpkg.documents.document_limits import DEFAULT_LIMITS
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.json_positions import Position, find_positions
-from ortpkg.errors import Finding, PackageError, Severity
+from ortpkg.foundations.documents.document_limits import DEFAULT_LIMITS
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.json_positions import Position, find_positions
+from ortpkg.foundations.errors import Finding, PackageError, Severity
+from ortpkg.foundations.version import __version__
 from ortpkg.package.paths.disk_places import PathKind
 from ortpkg.package.paths.path_resolver import PathResolver
-from ortpkg.version import __version__
 
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -41,10 +41,10 @@ from ortpkg.cli.selection_table import (
     print_table,
     shared_warnings,
 )
-from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, UsageError
-from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.errors import ExitCode, UsageError
+from ortpkg.selection.matching.reasons import ep_device_label, no_suitable_variant_message
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 PackagesArgument = Annotated[
     list[Path] | None,
@@ -221,7 +221,7 @@ def _print_selection(
     selection = choice.selection
     if show_reasons:
         from ortpkg.cli.explanation_tree import tree_lines  # as above
-        from ortpkg.selection.explanation import explain
+        from ortpkg.selection.matching.explanation import explain
 
         output.tree(list(tree_lines(explain(selection))), short=short_ep_names)
         return

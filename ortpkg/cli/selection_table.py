@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
 from ortpkg.cli.rendering import Output
-from ortpkg.providers.machine_offer import asked_once
-from ortpkg.selection.reasons import main_verdict
-from ortpkg.selection.verdict import Selection
+from ortpkg.runtime.providers.machine_offer import asked_once
+from ortpkg.selection.choosing.package_selection import THIS_MACHINE, records_read_once
+from ortpkg.selection.matching.reasons import main_verdict
+from ortpkg.selection.matching.verdict import Selection
 
 if TYPE_CHECKING:
-    from ortpkg.selection.wishes import SelectionWishes
+    from ortpkg.selection.matching.wishes import SelectionWishes
 
 
 class Choice(NamedTuple):
@@ -47,7 +47,7 @@ def choose(
     """
     words = list(dict.fromkeys(profiles)) or [THIS_MACHINE]
     if words != [THIS_MACHINE]:
-        from ortpkg.devices.profiles import read_profile  # only for other machines
+        from ortpkg.machine.profiles import read_profile  # only for other machines
     machines = [item if item == THIS_MACHINE else read_profile(item) for item in words]
     names = _unambiguous([item if isinstance(item, str) else item.name for item in machines], words)
     labels = _unambiguous([package.name for package in packages], [str(root) for root in roots])
@@ -135,7 +135,7 @@ def shared_warnings(choices: Sequence[Choice]) -> list[str]:
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:
     """Return a selection as JSON, with its package."""
-    from ortpkg.selection.explanation import selection_to_json  # only for --json
+    from ortpkg.selection.matching.explanation import selection_to_json  # only for --json
 
     package = choice.package
     return {

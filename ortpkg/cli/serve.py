@@ -34,18 +34,18 @@ from ortpkg.cli.serve_options import (
     ServedArgument,
     TokenFileOption,
 )
-from ortpkg.errors import ExitCode, LimitExceededError, UsageError, quoted
-from ortpkg.host.cores import usable_cores
+from ortpkg.foundations.errors import ExitCode, LimitExceededError, UsageError, quoted
+from ortpkg.foundations.host.cores import usable_cores
+from ortpkg.foundations.quantities import time_limit_text
 from ortpkg.package.reader import open_package
-from ortpkg.quantities import time_limit_text
-from ortpkg.trust.policy_place import policy_in_use
+from ortpkg.package.trust.policy_place import policy_in_use
 
 if TYPE_CHECKING:
     from ortpkg.package.package_info import PackageInfo
-    from ortpkg.serving.loading import Loaded
-    from ortpkg.serving.observer import Observer
-    from ortpkg.serving.renewal import Renewal, Renewed
-    from ortpkg.serving.serving_options import ListenOptions, LoadWishes, ServingLimits
+    from ortpkg.scale.serving.loading import Loaded
+    from ortpkg.scale.serving.observer import Observer
+    from ortpkg.scale.serving.renewal import Renewal, Renewed
+    from ortpkg.scale.serving.serving_options import ListenOptions, LoadWishes, ServingLimits
 
 
 def command(
@@ -82,7 +82,7 @@ def command(
     Says where it listens once every model has run; SIGTERM and Ctrl-C let it finish what runs.
     Nobody but this machine reaches it unless --host says so.
     """
-    from ortpkg.serving.serving_options import LoadWishes, ServingLimits  # as in _serve
+    from ortpkg.scale.serving.serving_options import LoadWishes, ServingLimits  # as in _serve
 
     if name is not None and len(packages) != 1:
         raise UsageError(f"--name {quoted(name)}: several packages cannot have one name")
@@ -124,8 +124,8 @@ def _listen_options(
     encryption: tuple[Path | None, Path | None],
     token_file: Path | None,
 ) -> ListenOptions:
-    from ortpkg.serving.bearer_token import read_token
-    from ortpkg.serving.serving_options import ListenOptions
+    from ortpkg.scale.serving.bearer_token import read_token
+    from ortpkg.scale.serving.serving_options import ListenOptions
 
     certificate, private_key = encryption
     if (certificate is None) is not (private_key is None):
@@ -151,7 +151,7 @@ class _Server:
         defaults: dict[str, str],
         trust_policy: Path | None,
     ) -> None:
-        from ortpkg.serving.served_versions import ServedVersions
+        from ortpkg.scale.serving.served_versions import ServedVersions
 
         self._output, self._wishes, self._limits = output, wishes, limits
         self._trust_policy = trust_policy
@@ -161,10 +161,10 @@ class _Server:
     def serve(self, roots: Sequence[Path], listen: ListenOptions, *, logs_requests: bool) -> int:
         """Serve until the process is told to end, and return the exit code."""
         # These imports load numpy and onnx.
-        from ortpkg.serving.loading import name_and_version
-        from ortpkg.serving.server import serve
-        from ortpkg.serving.server_log import logged
-        from ortpkg.trust.trust_policy_file import read_policy
+        from ortpkg.package.trust.trust_policy_file import read_policy
+        from ortpkg.scale.serving.loading import name_and_version
+        from ortpkg.scale.serving.server import serve
+        from ortpkg.scale.serving.server_log import logged
 
         if self._trust_policy is not None:
             read_policy(self._trust_policy)  # it must be valid, even if nothing uses it
@@ -192,8 +192,8 @@ class _Server:
         return ExitCode.DONE
 
     def _load(self, infos: Sequence[PackageInfo], observer: Observer) -> None:
-        from ortpkg.serving.load_log import log_loaded
-        from ortpkg.serving.renewal import Renewal
+        from ortpkg.scale.serving.load_log import log_loaded
+        from ortpkg.scale.serving.renewal import Renewal
 
         def load_folder(root: Path) -> Loaded:
             return self._load_package(open_package(root), observer)
@@ -208,7 +208,7 @@ class _Server:
         self._renewal = renewal
 
     def _load_package(self, info: PackageInfo, observer: Observer) -> Loaded:
-        from ortpkg.serving.loading import load
+        from ortpkg.scale.serving.loading import load
 
         with policy_in_use(self._trust_policy):
             loaded = load(info, self._wishes, self._limits)
@@ -216,7 +216,7 @@ class _Server:
         return loaded
 
     def _announce(self, http: str, grpc: str) -> None:
-        from ortpkg.serving.server_log import log_event
+        from ortpkg.scale.serving.server_log import log_event
 
         log_event("ready", http=http, grpc=grpc)
         with suppress(OSError, OutputError):  # nobody reads it; the log has it, too
@@ -231,8 +231,8 @@ class _Server:
 
 
 def _log_renewed(renewed: Renewed) -> None:
-    from ortpkg.serving.load_log import log_loaded
-    from ortpkg.serving.server_log import log_event, log_warning
+    from ortpkg.scale.serving.load_log import log_loaded
+    from ortpkg.scale.serving.server_log import log_event, log_warning
 
     what = {"model": renewed.before, "installation": renewed.installed.number}
     if renewed.loaded is None:

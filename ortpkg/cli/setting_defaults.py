@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.settings import Settings, read_settings
-from ortpkg.errors import OrtpkgError, UnknownBackendError, UsageError
+from ortpkg.foundations.errors import OrtpkgError, UnknownBackendError, UsageError
 
 #: Commands with an option of that name, whose default is the setting of a file or the environment.
 COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
@@ -72,7 +72,7 @@ def checked_policy(settings: Settings) -> str:
     Raises:
         UsageError: The policy is unknown; the message names the source.
     """
-    from ortpkg.selection.policies import policy_named  # only where a setting names one
+    from ortpkg.machine.policies import policy_named  # only where a setting names one
 
     assert settings.policy is not None
     try:

@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import UsageError, quoted
-from ortpkg.names import did_you_mean
-from ortpkg.project.configuration_files import project_table, toml_document, user_config_file
-from ortpkg.variables import yes_or_no
+from ortpkg.distribution.project.configuration_files import (
+    project_table,
+    toml_document,
+    user_config_file,
+)
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.variables import yes_or_no
 
-#: Tables of a project's file with its packages (``ortpkg/project``).
+#: Tables of a project's file with its packages (``ortpkg/distribution/project``).
 _PACKAGE_TABLES = ("packages", "profiles")
 
 

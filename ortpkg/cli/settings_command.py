@@ -17,8 +17,9 @@ from ortpkg.cli.settings import (
     setting_variable,
 )
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import ExitCode, UnknownBackendError, UsageError, quoted
-from ortpkg.host.directories import (
+from ortpkg.distribution.project.configuration_files import user_config_file
+from ortpkg.foundations.errors import ExitCode, UnknownBackendError, UsageError, quoted
+from ortpkg.foundations.host.directories import (
     CONFIG_ENVIRONMENT,
     STATE_ENVIRONMENT,
     STORE_ENVIRONMENT,
@@ -26,18 +27,21 @@ from ortpkg.host.directories import (
     state_directory,
     store_directory,
 )
-from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, probe_timeout_s
-from ortpkg.isolation.process import PYTHON_VARIABLE
-from ortpkg.names import did_you_mean
-from ortpkg.project.configuration_files import user_config_file
-from ortpkg.providers.ep_discovery.ep_libraries import EMULATED_DEVICES_VARIABLE
-from ortpkg.providers.ep_registry import ep_known_here
-from ortpkg.providers.machine_offer import verify_emulated_names
-from ortpkg.providers.plugins import installed_plugins
-from ortpkg.providers.user_ep_libraries import verify_entry
-from ortpkg.selection.request import backend_named
-from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
-from ortpkg.variables import flag_variable
+from ortpkg.foundations.isolation.backend_probe import (
+    RETRY_VARIABLE,
+    TIMEOUT_VARIABLE,
+    probe_timeout_s,
+)
+from ortpkg.foundations.isolation.process import PYTHON_VARIABLE
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.variables import flag_variable
+from ortpkg.package.trust.policy_place import POLICY_ENVIRONMENT
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EMULATED_DEVICES_VARIABLE
+from ortpkg.runtime.providers.ep_registry import ep_known_here
+from ortpkg.runtime.providers.machine_offer import verify_emulated_names
+from ortpkg.runtime.providers.plugins import installed_plugins
+from ortpkg.runtime.providers.user_ep_libraries import verify_entry
+from ortpkg.selection.matching.request import backend_named
 
 #: A setting that is not an option of a command.
 _EP_LIBRARIES = "ep_libraries"
@@ -129,7 +133,7 @@ def _verify_variables() -> None:
             f"{PYTHON_VARIABLE} is {quoted(python)}; a Python interpreter was expected"
         )
     if os.environ.get(_PROVIDERS_VARIABLE):
-        from ortpkg.session.default_providers import (
+        from ortpkg.runtime.session.default_providers import (
             configured_ep_names,  # numpy and onnx: only where somebody says it
         )
 

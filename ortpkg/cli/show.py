@@ -10,8 +10,8 @@ from ortpkg.cli.store_json import (
     time_text,
     version_text,
 )
-from ortpkg.errors import ExitCode
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.distribution.store.installed_packages import InstalledPackages
+from ortpkg.foundations.errors import ExitCode
 
 
 def command(output: Output, name: InstalledArgument) -> int:

@@ -15,8 +15,9 @@ from ortpkg.cli.package_argument import verify_not_in_store
 from ortpkg.cli.parameters import DryRunOption
 from ortpkg.cli.rendering import Output
 from ortpkg.distribution.package_signing import sign_artifact, sign_package
-from ortpkg.errors import ExitCode, PackageReferenceError, UsageError, quoted
-from ortpkg.registry.references import (
+from ortpkg.foundations.errors import ExitCode, PackageReferenceError, UsageError, quoted
+from ortpkg.foundations.storage.file_replacement import replace_file
+from ortpkg.package.references.package_references import (
     LayoutReference,
     OciReference,
     PathReference,
@@ -24,10 +25,9 @@ from ortpkg.registry.references import (
     StoreReference,
     parse_reference,
 )
-from ortpkg.storage.file_replacement import replace_file
 
 if TYPE_CHECKING:
-    from ortpkg.trust.signing.signing_keys import PrivateKey
+    from ortpkg.package.trust.signing.signing_keys import PrivateKey
 
 _MOST_PASSWORD_NBYTES = 1024
 
@@ -152,7 +152,7 @@ def _why_not(reference: Reference) -> str:
 
 
 def _read_key(file: Path, password_file: Path | None) -> PrivateKey:
-    from ortpkg.trust.signing.signing_keys import PasswordNeededError, read_private_key
+    from ortpkg.package.trust.signing.signing_keys import PasswordNeededError, read_private_key
 
     password = _password_in(password_file)
     try:
@@ -184,7 +184,7 @@ def _certificates(certificate: Path | None, chain: Path | None) -> tuple[bytes, 
         if chain is not None:
             raise UsageError("--certificate-chain is for --certificate: give both")
         return ()
-    from ortpkg.trust.signing.signing_certificates import read_certificates
+    from ortpkg.package.trust.signing.signing_certificates import read_certificates
 
     certificates = read_certificates(certificate)
     return (*certificates, *(read_certificates(chain) if chain is not None else ()))
@@ -193,7 +193,7 @@ def _certificates(certificate: Path | None, chain: Path | None) -> tuple[bytes, 
 def _make_key(
     file: Path, password_file: Path | None, output: Output, *, is_rehearsal: bool
 ) -> None:
-    from ortpkg.trust.signing.signing_keys import new_private_key
+    from ortpkg.package.trust.signing.signing_keys import new_private_key
 
     new_key, public = new_private_key(), file.with_name(f"{file.name}.pub")
     password = _password_in(password_file)

@@ -10,14 +10,22 @@ import typer
 
 from ortpkg.authoring.opening import NamedKind, kind_of
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import UsageError, quoted
+from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.package.reader import open_package
-from ortpkg.registry.references import LayoutReference, OciReference
-from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
-from ortpkg.trust.signing.openssf_signature import Acceptance, TrustedSigner, accepted_signers
-from ortpkg.trust.signing.signed_package import SignedPackage, read_signed_package, signed_archive
-from ortpkg.trust.trust_policy import check_publisher
-from ortpkg.trust.trust_policy_file import read_policy
+from ortpkg.package.references.package_references import LayoutReference, OciReference
+from ortpkg.package.trust.policy_place import POLICY_ENVIRONMENT
+from ortpkg.package.trust.signing.openssf_signature import (
+    Acceptance,
+    TrustedSigner,
+    accepted_signers,
+)
+from ortpkg.package.trust.signing.signed_package import (
+    SignedPackage,
+    read_signed_package,
+    signed_archive,
+)
+from ortpkg.package.trust.trust_policy import check_publisher
+from ortpkg.package.trust.trust_policy_file import read_policy
 
 KeyOption = Annotated[
     Path | None,
@@ -82,11 +90,11 @@ class WantedSigner:
         if sum(option is not None for option in (self.key, self.identity, self.policy)) > 1:
             raise UsageError("give one of --key, --identity and --trust-policy")
         if self.key is not None:
-            from ortpkg.trust.signing.signing_keys import read_public_key  # cryptography
+            from ortpkg.package.trust.signing.signing_keys import read_public_key  # cryptography
 
             return (TrustedSigner(name=str(self.key), key=read_public_key(self.key).pem),)
         if self.identity is not None and self.trust_roots is not None:
-            from ortpkg.trust.signing.signing_keys import read_key_file  # cryptography
+            from ortpkg.package.trust.signing.signing_keys import read_key_file  # cryptography
 
             roots = read_key_file(self.trust_roots)
             return (TrustedSigner(name=self.identity, identity=self.identity, roots=roots),)

@@ -21,7 +21,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 _Lists = list[str] | None
 

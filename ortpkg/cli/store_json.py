@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.errors import PackageReferenceError, quoted, unquoted
-from ortpkg.registry.references import StoreReference, parse_reference
-from ortpkg.store.generations import Generation, check_name
+from ortpkg.distribution.store.generations import Generation, check_name
+from ortpkg.foundations.errors import PackageReferenceError, quoted, unquoted
+from ortpkg.package.references.package_references import StoreReference, parse_reference
 
 InstalledArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The package's name in the store: see ortpkg list.")

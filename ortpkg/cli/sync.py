@@ -11,7 +11,7 @@ from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport
 from ortpkg.distribution.locking import project_here, sync_project
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 
 FrozenOption = Annotated[
     bool, typer.Option("--frozen", help="Fail where the lock is missing or out of date.")

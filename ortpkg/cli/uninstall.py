@@ -8,8 +8,8 @@ import typer
 
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import installed_reference
-from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode, UsageError, quoted
 
 NamesArgument = Annotated[
     list[str], typer.Argument(metavar="NAME", help="Names in the store: see ortpkg list.")

@@ -15,7 +15,7 @@ from ortpkg.cli.parameters import DryRunOption, OverwriteOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 from ortpkg.package.archive.archive_reader import open_archive
 
 PackedFileArgument = Annotated[

@@ -12,10 +12,10 @@ from ortpkg.cli.parameters import DryRunOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.store_json import installed_reference, model_version_text, version_text
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.upgrading import Upgrade, upgrade
-from ortpkg.errors import ExitCode, OrtpkgError
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode, OrtpkgError
 
 NamesArgument = Annotated[
     list[str] | None,

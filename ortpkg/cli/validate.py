@@ -21,7 +21,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
-from ortpkg.errors import ExitCode, Finding, Severity, UsageError
+from ortpkg.foundations.errors import ExitCode, Finding, Severity, UsageError
 
 
 class FindingFormat(StrEnum):

@@ -26,12 +26,16 @@ from ortpkg.cli.signature_verification import (
     print_acceptances,
     vouching_publisher,
 )
-from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.foundations.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_note, stale_variants
 from ortpkg.package.integrity.verification import VerificationReport
 from ortpkg.package.reader import open_package
-from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.package.references.package_references import (
+    LayoutReference,
+    OciReference,
+    parse_reference,
+)
 
 VerifiedPackageArgument = Annotated[
     str | None,

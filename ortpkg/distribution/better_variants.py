@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ortpkg.choosing.package_selection import select_component
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.installed_packages import InstalledPackages
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.errors import OrtpkgError
 from ortpkg.package.reader import open_package
-from ortpkg.providers.machine_offer import asked_once
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.store.generations import Generation
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.runtime.providers.machine_offer import asked_once
+from ortpkg.selection.choosing.package_selection import select_component
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.errors import ArtifactFormatError
+from ortpkg.distribution.registry.remote_file import RemoteFile
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ArtifactFormatError
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS
-from ortpkg.registry.remote_file import RemoteFile
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.package_store import PackageStore
 
 _CHUNK_NBYTES = 1024 * 1024
 

@@ -17,21 +17,26 @@ from typing import BinaryIO
 from ortpkg.distribution.fetching import fetch_layers
 from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_sources import PackageSource
-from ortpkg.errors import ArtifactFormatError, LayerMismatchError, PackageFormatError, quoted
+from ortpkg.distribution.registry.artifact import PackageArtifact, parse_artifact
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.document_layer import MOST_NBYTES, unpack_documents
+from ortpkg.distribution.registry.repository import MOST_MANIFEST_NBYTES
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import (
+    ArtifactFormatError,
+    LayerMismatchError,
+    PackageFormatError,
+    quoted,
+)
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE, SIGNATURE_FILE, is_signature_file
-from ortpkg.registry.artifact import PackageArtifact, parse_artifact
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import MOST_NBYTES, unpack_documents
-from ortpkg.registry.repository import MOST_MANIFEST_NBYTES
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
-from ortpkg.trust.signing.signed_package import SignedPackage
+from ortpkg.package.trust.signing.signature_bundle import most_bundle_nbytes
+from ortpkg.package.trust.signing.signed_package import SignedPackage
 
 #: Largest layer of documents: its content and the overhead of the archive.
 _MOST_LAYER_NBYTES = 2 * MOST_NBYTES

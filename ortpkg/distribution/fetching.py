@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from ortpkg.distribution.package_sources import PackageSource
-from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ArtifactFormatError, ArtifactNotFoundError
+from ortpkg.foundations.storage.hashing import Progress
 
 _MOST_AT_ONCE = 4
 

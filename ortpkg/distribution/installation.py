@@ -18,19 +18,19 @@ from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_docu
 from ortpkg.distribution.fetching import fetch_layers, missing_layers
 from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.publisher_check import Vouching, check_documents
+from ortpkg.distribution.registry.artifact import PackageFile
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.store.generations import Generation, check_name
+from ortpkg.distribution.store.leases import Lease
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.store.package_trees import PackageTree, TreeContent
 from ortpkg.distribution.variant_choice import InstallWishes, VariantToFetch, choose_variants
 from ortpkg.distribution.wanted_files import wanted_files
-from ortpkg.errors import PackageReferenceError, quoted
-from ortpkg.registry.artifact import PackageFile
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.references import Reference, StoreReference, parse_reference
-from ortpkg.storage.hashing import Progress, hash_bytes
-from ortpkg.store.generations import Generation, check_name
-from ortpkg.store.leases import Lease
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.package_trees import PackageTree, TreeContent
-from ortpkg.store.receipts import Receipt, StoredFile
-from ortpkg.trust.publisher_trust import remote_publisher_trust
+from ortpkg.foundations.errors import PackageReferenceError, quoted
+from ortpkg.foundations.storage.hashing import Progress, hash_bytes
+from ortpkg.package.receipts import Receipt, StoredFile
+from ortpkg.package.references.package_references import Reference, StoreReference, parse_reference
+from ortpkg.package.trust.publisher_trust import remote_publisher_trust
 
 _NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ortpkg.choosing.package_selection import THIS_MACHINE
 from ortpkg.distribution.fetched_documents import FetchedDocuments, fetched_documents
 from ortpkg.distribution.installation import (
     InstallPlan,
@@ -22,19 +21,8 @@ from ortpkg.distribution.installation import (
     planned,
 )
 from ortpkg.distribution.package_sources import PackageSource, opened_source
-from ortpkg.distribution.publisher_check import check_documents
-from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
-from ortpkg.errors import (
-    LockError,
-    PackageNotInstalledError,
-    RegistryUnreachableError,
-    StoreError,
-    quoted,
-)
-from ortpkg.names import did_you_mean
-from ortpkg.package.package_info import PackageInfo
-from ortpkg.project.configuration_files import PROJECT_FILE
-from ortpkg.project.lock_file import (
+from ortpkg.distribution.project.configuration_files import PROJECT_FILE
+from ortpkg.distribution.project.lock_file import (
     LOCK_FILE,
     NO_PROFILE,
     Lock,
@@ -43,20 +31,32 @@ from ortpkg.project.lock_file import (
     read_lock,
     write_lock,
 )
-from ortpkg.project.project_file import Project, WantedPackage, find_project
-from ortpkg.registry.references import (
+from ortpkg.distribution.project.project_file import Project, WantedPackage, find_project
+from ortpkg.distribution.publisher_check import check_documents
+from ortpkg.distribution.registry.referrers import version_tags
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.variant_choice import InstallWishes, choose_variants
+from ortpkg.foundations.errors import (
+    LockError,
+    PackageNotInstalledError,
+    RegistryUnreachableError,
+    StoreError,
+    quoted,
+)
+from ortpkg.foundations.names import did_you_mean
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.foundations.versions import parse_version
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.references.package_references import (
     DEFAULT_TAG,
     LayoutReference,
     OciReference,
     Reference,
     StoreReference,
 )
-from ortpkg.registry.referrers import version_tags
-from ortpkg.registry.repositories import repository_of
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.publisher_trust import PublisherTrust, remote_publisher_trust
-from ortpkg.versions import parse_version
+from ortpkg.package.trust.publisher_trust import PublisherTrust, remote_publisher_trust
+from ortpkg.selection.choosing.package_selection import THIS_MACHINE
 
 _Entered = TypeVar("_Entered")
 

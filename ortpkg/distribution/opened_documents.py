@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.errors import StoreError
+from ortpkg.foundations.errors import StoreError
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortpkg.distribution.project.lock_file import as_locked
+from ortpkg.distribution.store.installed_packages import InstalledPackages
 from ortpkg.distribution.used_packages import UsedPackage, keep_in_use, use_installed
-from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError, quoted
-from ortpkg.names import did_you_mean_path
-from ortpkg.project.lock_file import as_locked
-from ortpkg.registry.references import PathReference, Reference, StoreReference
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.foundations.errors import PackageNotFoundError, PackageNotInstalledError, quoted
+from ortpkg.foundations.names import did_you_mean_path
+from ortpkg.package.references.package_references import PathReference, Reference, StoreReference
 
 if TYPE_CHECKING:
     from ortpkg.distribution.installation import InstallPlan
+    from ortpkg.distribution.store.package_store import PackageStore
     from ortpkg.distribution.variant_choice import InstallWishes
-    from ortpkg.storage.hashing import Progress
-    from ortpkg.store.package_store import PackageStore
+    from ortpkg.foundations.storage.hashing import Progress
 
 
 def use_package(
@@ -84,7 +84,7 @@ def _fetched(
 ) -> Path:
     # Opening an installed package does not load what selects and fetches.
     from ortpkg.distribution.installation import install_planned, make_planned, planned
-    from ortpkg.store.package_store import PackageStore
+    from ortpkg.distribution.store.package_store import PackageStore
 
     store = store or PackageStore()
     with planned(reference, None, wishes, store, progress, trust_policy) as plan:

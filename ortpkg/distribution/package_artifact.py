@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import DigestMismatchError, PackageFormatError, quoted
-from ortpkg.package.integrity.digest_check import compute_digests, list_files
-from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
-from ortpkg.package.integrity.transferable_files import check_complete, verify_digest, verify_names
-from ortpkg.package.integrity.verification import why_record_is_wrong
-from ortpkg.package.package_info import PackageInfo
-from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.registry.artifact import (
+from ortpkg.distribution.registry.artifact import (
     CONFIG_MEDIA_TYPE,
     PackageArtifact,
     PackageFile,
@@ -24,9 +17,16 @@ from ortpkg.registry.artifact import (
     file_descriptor,
     model_config,
 )
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import is_document, pack_documents, tar_of
-from ortpkg.storage.hashing import Progress, hash_bytes, open_unfollowed
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.document_layer import is_document, pack_documents, tar_of
+from ortpkg.foundations.errors import DigestMismatchError, PackageFormatError, quoted
+from ortpkg.foundations.storage.hashing import Progress, hash_bytes, open_unfollowed
+from ortpkg.package.integrity.digest_check import compute_digests, list_files
+from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
+from ortpkg.package.integrity.transferable_files import check_complete, verify_digest, verify_names
+from ortpkg.package.integrity.verification import why_record_is_wrong
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.package.sidecar import DIGESTS_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING
 
 from ortpkg.distribution.fetched_documents import read_documents
 from ortpkg.distribution.package_sources import published_source
-from ortpkg.documents.findings import listed
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE, Repository
+from ortpkg.distribution.registry_signatures import attach_signature
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.derived_variants import verify_none_is_stale
@@ -22,19 +27,14 @@ from ortpkg.package.integrity.verification import (
     why_record_is_wrong,
 )
 from ortpkg.package.reader import open_package
+from ortpkg.package.references.package_references import LayoutReference, OciReference
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.registry.references import LayoutReference, OciReference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.package_lock import lock_package
-from ortpkg.trust.signing.openssf_signature import is_over, sign_digests
-from ortpkg.trust.signing.registry_signatures import attach_signature
-from ortpkg.trust.signing.signature_files import read_signatures, write_signature
-from ortpkg.trust.signing.signed_package import SignedPackage
+from ortpkg.package.trust.signing.openssf_signature import is_over, sign_digests
+from ortpkg.package.trust.signing.signature_files import read_signatures, write_signature
+from ortpkg.package.trust.signing.signed_package import SignedPackage
 
 if TYPE_CHECKING:
-    from ortpkg.trust.signing.signing_keys import PrivateKey
+    from ortpkg.package.trust.signing.signing_keys import PrivateKey
 
 logger = logging.getLogger(__name__)
 

@@ -14,12 +14,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from ortpkg.errors import ArtifactNotFoundError, quoted
+from ortpkg.distribution.registry.artifact import dump_artifact
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.package_index import resolve_package
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.registry.repository import MOST_MANIFEST_NBYTES, Repository
+from ortpkg.distribution.registry_signatures import attached_signatures
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ArtifactNotFoundError, quoted
+from ortpkg.foundations.storage.hashing import Progress, hash_bytes
 from ortpkg.package.reader import open_package
-from ortpkg.registry.artifact import dump_artifact
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.package_index import resolve_package
-from ortpkg.registry.references import (
+from ortpkg.package.references.package_references import (
     DEFAULT_TAG,
     LayoutReference,
     OciReference,
@@ -30,14 +36,8 @@ from ortpkg.registry.references import (
     parse_reference,
     unversioned_reference,
 )
-from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import MOST_MANIFEST_NBYTES, Repository
-from ortpkg.storage.hashing import Progress, hash_bytes
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.signing.openssf_signature import FoundSignature
-from ortpkg.trust.signing.registry_signatures import attached_signatures
-from ortpkg.trust.signing.signature_files import read_signatures
+from ortpkg.package.trust.signing.openssf_signature import FoundSignature
+from ortpkg.package.trust.signing.signature_files import read_signatures
 
 _CHUNK_NBYTES = 1024 * 1024
 

@@ -14,23 +14,29 @@ from pathlib import Path
 from ortpkg.distribution.downloaded_file import in_parts
 from ortpkg.distribution.opened_documents import opened_documents
 from ortpkg.distribution.package_artifact import artifact_of_documents
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import ArchiveError, ArtifactFormatError, OrtpkgError, PackageFormatError, quoted
+from ortpkg.distribution.registry.artifact import dump_artifact
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.document_layer import MOST_DOCUMENTS, MOST_NBYTES, is_document
+from ortpkg.distribution.registry.remote_file import RemoteFile
+from ortpkg.distribution.registry.remote_files import open_remote_file
+from ortpkg.distribution.registry.repository import RangeNotSupportedError
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import (
+    ArchiveError,
+    ArtifactFormatError,
+    OrtpkgError,
+    PackageFormatError,
+    quoted,
+)
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.archive.archive_directory import ArchiveMember, read_members, unpacked
 from ortpkg.package.integrity.digests import PackageDigests, parse_digests
 from ortpkg.package.paths.path_text import why_not_a_name
+from ortpkg.package.references.url_references import ARCHIVE_SUFFIX, UrlReference
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
-from ortpkg.registry.artifact import dump_artifact
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import MOST_DOCUMENTS, MOST_NBYTES, is_document
-from ortpkg.registry.remote_file import RemoteFile
-from ortpkg.registry.remote_files import open_remote_file
-from ortpkg.registry.repository import RangeNotSupportedError
-from ortpkg.registry.url_references import ARCHIVE_SUFFIX, UrlReference
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.signing.openssf_signature import FoundSignature
-from ortpkg.trust.signing.signature_files import MOST_SIGNATURES
+from ortpkg.package.trust.signing.openssf_signature import FoundSignature
+from ortpkg.package.trust.signing.signature_files import MOST_SIGNATURES
 
 #: Size of the end of the file, which has the directory and before it digests.json.
 _TAIL_NBYTES = 32 * 1024

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.distribution.fetched_documents import FetchedDocuments
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import RegistryError, SignatureError, quoted
-from ortpkg.trust.signing.openssf_signature import Acceptance, FoundSignature, is_over
-from ortpkg.trust.signing.signature_files import signature_paths
-from ortpkg.trust.signing.signed_package import SignedPackage
-from ortpkg.trust.trust_policy import check_publisher
-from ortpkg.trust.trust_policy_file import read_policy
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import RegistryError, SignatureError, quoted
+from ortpkg.package.trust.signing.openssf_signature import Acceptance, FoundSignature, is_over
+from ortpkg.package.trust.signing.signature_files import signature_paths
+from ortpkg.package.trust.signing.signed_package import SignedPackage
+from ortpkg.package.trust.trust_policy import check_publisher
+from ortpkg.package.trust.trust_policy_file import read_policy
 
 logger = logging.getLogger(__name__)
 

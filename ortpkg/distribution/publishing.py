@@ -13,29 +13,29 @@ from typing import BinaryIO
 
 from ortpkg.distribution.package_artifact import RecordedFiles, artifact_of
 from ortpkg.distribution.package_signing import attach_own_signatures
-from ortpkg.errors import (
+from ortpkg.distribution.registry.artifact import (
+    PackageArtifact,
+    PackageFile,
+    dump_artifact,
+)
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE, Repository
+from ortpkg.foundations.errors import (
     ArtifactNotFoundError,
     LayerMismatchError,
     PackageFormatError,
     UsageError,
     quoted,
 )
+from ortpkg.foundations.storage.file_operations import FileOperations, open_unlinked
+from ortpkg.foundations.storage.hashing import FileDigest, Progress, hash_bytes
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.derived_variants import verify_none_is_stale
 from ortpkg.package.integrity.transferable_files import verify_digest
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.registry.artifact import (
-    PackageArtifact,
-    PackageFile,
-    dump_artifact,
-)
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.references import DEFAULT_TAG, is_tag
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, Repository
-from ortpkg.storage.file_operations import FileOperations, open_unlinked
-from ortpkg.storage.hashing import FileDigest, Progress, hash_bytes
-from ortpkg.storage.package_lock import lock_package
+from ortpkg.package.references.package_references import DEFAULT_TAG, is_tag
 
 logger = logging.getLogger(__name__)
 

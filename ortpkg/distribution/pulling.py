@@ -8,15 +8,15 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.distribution.installation import InstallPlan, fetch_planned, planned
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import StoreError, quoted
+from ortpkg.foundations.errors import StoreError, quoted
+from ortpkg.foundations.storage.file_operations import CANNOT_CLONE, FileOperations, make_parents
+from ortpkg.foundations.storage.hashing import Progress, hash_file
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.changes.staging import check_is_free, check_space, is_replaceable, staged
-from ortpkg.registry.references import Reference, StoreReference, parse_reference
-from ortpkg.storage.file_operations import CANNOT_CLONE, FileOperations, make_parents
-from ortpkg.storage.hashing import Progress, hash_file
-from ortpkg.storage.package_lock import lock_package
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.receipts import StoredFile
+from ortpkg.package.receipts import StoredFile
+from ortpkg.package.references.package_references import Reference, StoreReference, parse_reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

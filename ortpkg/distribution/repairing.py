@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.distribution.installation import fetch_planned, planned
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import StoreError, quoted
-from ortpkg.registry.references import (
+from ortpkg.foundations.errors import StoreError, quoted
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.package.references.package_references import (
     LayoutReference,
     OciReference,
     Reference,
     parse_reference,
 )
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

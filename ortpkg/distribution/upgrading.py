@@ -12,16 +12,20 @@ from pathlib import Path
 
 from ortpkg.distribution.installation import InstallPlan, install_planned, planned
 from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.registry.package_index import resolve_package
+from ortpkg.distribution.registry.referrers import version_tags
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.registry.package_index import resolve_package
-from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
-from ortpkg.registry.referrers import version_tags
-from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.url_references import UrlReference
-from ortpkg.storage.hashing import Progress
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
-from ortpkg.versions import parse_version
+from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.foundations.versions import parse_version
+from ortpkg.package.references.package_references import (
+    LayoutReference,
+    OciReference,
+    parse_reference,
+)
+from ortpkg.package.references.url_references import UrlReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

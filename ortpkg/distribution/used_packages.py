@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ortpkg.distribution.store.generations import Generation
+    from ortpkg.distribution.store.installed_packages import HeldPackage, InstalledPackages
+    from ortpkg.distribution.store.leases import Lease
     from ortpkg.package.package_info import VariantInfo
-    from ortpkg.store.generations import Generation
-    from ortpkg.store.installed_packages import HeldPackage, InstalledPackages
-    from ortpkg.store.leases import Lease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

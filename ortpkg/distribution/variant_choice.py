@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
-from ortpkg.errors import UsageError, quoted
+from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.package.derived_variants import is_derived
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.providers.machine_offer import asked_once
-from ortpkg.selection.reasons import ep_device_label, selected
-from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.runtime.providers.machine_offer import asked_once
+from ortpkg.selection.choosing.package_selection import THIS_MACHINE, select_component
+from ortpkg.selection.matching.reasons import ep_device_label, selected
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 if TYPE_CHECKING:
-    from ortpkg.trust.publisher_trust import PublisherTrust
+    from ortpkg.package.trust.publisher_trust import PublisherTrust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,9 @@ def _refused(
     publisher: Callable[[], PublisherTrust] | None,
 ) -> dict[str, tuple[str, ...]]:
     """Return a sentence for each compiled variant that sessions here would refuse without trust."""
-    from ortpkg.trust.context_verdict import ContextVerdicts  # only where some are compiled
+    from ortpkg.selection.contexts.context_verdict import (
+        ContextVerdicts,  # only where some are compiled
+    )
 
     verdicts = ContextVerdicts(package, publisher)
     reasons = {

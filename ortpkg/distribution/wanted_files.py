@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ortpkg.distribution.registry.artifact import PackageArtifact, PackageFile
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.registry.artifact import PackageArtifact, PackageFile
 
 _SAMPLES = "samples"
 _DATASET = ".dataset."

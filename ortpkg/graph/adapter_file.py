@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import AdapterFileError, quoted
+from ortpkg.foundations.errors import AdapterFileError, quoted
+from ortpkg.foundations.names import did_you_mean_path
+from ortpkg.foundations.storage.file_replacement import write_model_file
 from ortpkg.graph.types import MOST_DIMENSIONS, ElementType, numpy_dtype
-from ortpkg.names import did_you_mean_path
-from ortpkg.storage.file_replacement import write_model_file
 
 Tensor = npt.NDArray[Any]
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.axis_checks import axis_problem
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
-from ortpkg.names import did_you_mean_path
-from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.foundations.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.foundations.names import did_you_mean_path
+from ortpkg.foundations.storage.file_stamp import FileStamp
 
 ByteArray = npt.NDArray[np.uint8]
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from ortpkg.errors import ExternalDataNotFoundError, ModelFileError, quoted
+from ortpkg.foundations.errors import ExternalDataNotFoundError, ModelFileError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.proto_text import entries_of

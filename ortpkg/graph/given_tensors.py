@@ -10,7 +10,7 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from ortpkg.errors import ModelError, ModelNotFoundError, quoted
+from ortpkg.foundations.errors import ModelError, ModelNotFoundError, quoted
 from ortpkg.graph.byte_source import MemoryBytes
 from ortpkg.graph.external_data import is_external
 from ortpkg.graph.graph import ArrayInitializer

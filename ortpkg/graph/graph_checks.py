@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Graph, Node, Use
 from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.topology import topological_order

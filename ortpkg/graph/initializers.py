@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ortpkg.errors import ModelFileError, quoted
+from ortpkg.foundations.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
 from ortpkg.graph.given_tensors import FilesInMemory

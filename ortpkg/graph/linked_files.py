@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
 
 _BLOBS, _SNAPSHOTS = "blobs", "snapshots"
 _MOST_LINKS = 40  # as many as Linux follows

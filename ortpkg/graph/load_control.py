@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.quantities import amount_text, limit_text, time_limit_text
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.foundations.quantities import amount_text, limit_text, time_limit_text
 
 #: Memory of a node, a constant and a declared value, measured and rounded up.
 NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 2500, 1000, 700

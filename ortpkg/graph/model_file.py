@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import ModelFileError, quoted
+from ortpkg.foundations.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
 from ortpkg.graph.foreign_models import foreign_model
 from ortpkg.graph.load_control import poll_load

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import onnx
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute
 from ortpkg.graph.load_control import ENTRY_NBYTES, polled_parts
 from ortpkg.graph.model_limits import ModelLimits

@@ -15,7 +15,7 @@ from math import prod
 
 import onnx
 
-from ortpkg.errors import ModelFileError, quoted
+from ortpkg.foundations.errors import ModelFileError, quoted
 from ortpkg.graph.external_data import check_location, external_data_info, is_external
 from ortpkg.graph.load_control import DECLARED_NBYTES, polled_parts
 from ortpkg.graph.model_file import ModelSource, read_model_file

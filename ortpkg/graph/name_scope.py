@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute, Graph
 from ortpkg.graph.proto_text import text_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.load_control import (
     CONSTANT_NBYTES,

@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import onnx.defs
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.byte_source import ByteSource
 from ortpkg.graph.external_data import ExternalDataFolder
 from ortpkg.graph.given_tensors import FilesInMemory, GivenTensors

@@ -16,7 +16,8 @@ from typing import BinaryIO
 import onnx
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import ModelError, quoted
+from ortpkg.foundations.errors import ModelError, quoted
+from ortpkg.foundations.storage.file_replacement import write_model_file
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.graph import Attribute, Graph, Initializer, Node
 from ortpkg.graph.initializers import SparseInitializer
@@ -26,7 +27,6 @@ from ortpkg.graph.tensor_codec import encode_raw
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType, ValueType
 from ortpkg.graph.value_types import value_type_to_proto
-from ortpkg.storage.file_replacement import write_model_file
 
 TensorWriter = Callable[[Initializer], onnx.TensorProto]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ortpkg.errors import quoted, unquoted
+from ortpkg.foundations.errors import quoted, unquoted
 from ortpkg.graph.graph_parts import Attribute
 
 

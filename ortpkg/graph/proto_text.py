@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import onnx
 
-from ortpkg.errors import ModelFileError, quoted
+from ortpkg.foundations.errors import ModelFileError, quoted
 from ortpkg.graph.load_control import ENTRY_NBYTES, polled_parts
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 

@@ -14,7 +14,7 @@ from functools import cache
 
 import onnx.defs
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.attribute_checks import attribute_problems
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.operator_schemas import find_schema

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.operator_schemas import find_schema
 from ortpkg.graph.topology import all_graphs

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import onnx
 
-from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.foundations.errors import InvalidGraphError, quoted
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.types import (
     MOST_DIMENSIONS,

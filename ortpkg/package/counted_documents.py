@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ortpkg.documents.document_limits import DocumentLimits
-from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE
-from ortpkg.documents.findings import finding
-from ortpkg.documents.json_documents import read_counted_json, require_object
-from ortpkg.documents.json_limits import CountedJson
-from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.foundations.documents.document_limits import DocumentLimits
+from ortpkg.foundations.documents.document_rules import DOCUMENT_TOO_LARGE
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.json_documents import read_counted_json, require_object
+from ortpkg.foundations.documents.json_limits import CountedJson
+from ortpkg.foundations.errors import Finding, PackageFormatError
 from ortpkg.package.document_names import MANIFEST
 
 
@@ -69,7 +69,7 @@ class CountedDocuments:
             document: its name in findings.
 
         Raises:
-            PackageFormatError: as :func:`~ortpkg.documents.json_documents.read_json`.
+            PackageFormatError: as :func:`~ortpkg.foundations.documents.json_documents.read_json`.
             PackageTooLargeError: the documents exceed a limit together.
         """
         content = self._read.get(path)

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import StalePackageError, quoted
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import StalePackageError, quoted
+from ortpkg.foundations.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
-from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 DERIVED_FACT = "derived_from"
 """Key of a variant's metadata that records its source by digest, and how it was compiled."""
@@ -179,7 +179,9 @@ def recorded_or_computed_digests(package: PackageInfo) -> DigestsOf:
     """Return a lookup like :func:`recorded_digests`; without a digests.json, files are hashed."""
     if has_digests(package.root):
         return recorded_digests(package)
-    from ortpkg.storage.digest_cache import file_sha256  # only needed if nothing is recorded
+    from ortpkg.foundations.storage.digest_cache import (
+        file_sha256,  # only needed if nothing is recorded
+    )
 
     return lambda path: (file_sha256(path),) if path.is_file() else ()
 
@@ -202,7 +204,7 @@ def current_digests(package: PackageInfo) -> DigestsOf:
             recorded_at_ns = _changed_at_ns(file_stamp(package.root / DIGESTS_FILE))
         if digests and _changed_at_ns(stamp) < recorded_at_ns:
             return digests
-        from ortpkg.storage.digest_cache import file_sha256  # few files need hashing
+        from ortpkg.foundations.storage.digest_cache import file_sha256  # few files need hashing
 
         sha256 = file_sha256(path)
         return (sha256,) if sha256 else digests

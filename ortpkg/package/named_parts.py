@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ortpkg.documents.findings import listed
-from ortpkg.errors import UnknownComponentError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.errors import UnknownComponentError, quoted
+from ortpkg.foundations.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 
 

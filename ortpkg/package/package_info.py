@@ -14,8 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.findings import json_pointer
-from ortpkg.documents.frozen import EMPTY
+from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.frozen import EMPTY
 
 
 class PackageFormat(StrEnum):

@@ -13,18 +13,18 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ortpkg.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.findings import FindingCollector
-from ortpkg.documents.frozen import freeze
-from ortpkg.errors import (
+from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.findings import FindingCollector
+from ortpkg.foundations.documents.frozen import freeze
+from ortpkg.foundations.errors import (
     Finding,
     PackageFormatError,
     PackageNotFoundError,
     UnsupportedSchemaVersionError,
     quoted,
 )
-from ortpkg.names import did_you_mean_path
+from ortpkg.foundations.names import did_you_mean_path
 from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ortpkg.documents import document_rules
-from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
-from ortpkg.documents.frozen import FrozenMapping
-from ortpkg.errors import UsageError, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.documents import document_rules
+from ortpkg.foundations.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
+from ortpkg.foundations.documents.frozen import FrozenMapping
+from ortpkg.foundations.errors import UsageError, quoted
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_30,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 from ortpkg.package import rules
 from ortpkg.package.counted_documents import PackageLimits
 

@@ -7,9 +7,9 @@ above have their own ranges.
 
 from __future__ import annotations
 
-from ortpkg.documents import document_rules
-from ortpkg.documents.document_rules import Rule, rules_among
-from ortpkg.errors import Severity
+from ortpkg.foundations.documents import document_rules
+from ortpkg.foundations.documents.document_rules import Rule, rules_among
+from ortpkg.foundations.errors import Severity
 
 #: Formats with the keys of the metadata generation, and of the component generation.
 METADATA_FORMATS = ("metadata", "universal")

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.findings import FindingCollector
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.findings import FindingCollector
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.paths.disk_places import PathKind, list_names
 from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.rules import SCHEMA_VERSION

@@ -12,34 +12,34 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.devices.architecture import runs_code_for
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.context_node import (
+from ortpkg.foundations.ep_names import OWN_EPS, ep_of_context_source, removed_ep_text
+from ortpkg.foundations.errors import OrtpkgError, TrustRequiredError, quoted
+from ortpkg.foundations.storage.context_file_mark import MAGIC, is_context_file
+from ortpkg.foundations.versions import parse_version, release_of
+from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.operator_scan import scan_model_file
+from ortpkg.machine.architecture import runs_code_for
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.runtime.ep_context.context_node import (
     EpContextAttributes,
     ep_context_attributes,
     ep_context_nodes,
 )
-from ortpkg.ep_context.ep_context_descriptor import (
+from ortpkg.runtime.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     descriptor_from_json,
     find_mismatch,
 )
-from ortpkg.ep_context.ep_context_file import ContextFile, open_context_file
-from ortpkg.ep_context.ep_context_options import EpContextOptions
-from ortpkg.ep_context.ep_context_reader import EpContextReader
-from ortpkg.ep_names import OWN_EPS, ep_of_context_source, removed_ep_text
-from ortpkg.errors import OrtpkgError, TrustRequiredError, quoted
-from ortpkg.graph.model_limits import ModelLimits
-from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.operator_scan import scan_model_file
-from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.measurements import driver_version_of
-from ortpkg.storage.context_file_mark import MAGIC, is_context_file
-from ortpkg.trust.context_trust import check_model_file
-from ortpkg.versions import parse_version, release_of
+from ortpkg.runtime.ep_context.ep_context_file import ContextFile, open_context_file
+from ortpkg.runtime.ep_context.ep_context_options import EpContextOptions
+from ortpkg.runtime.ep_context.ep_context_reader import EpContextReader
+from ortpkg.runtime.providers.compiling_provider import CompilingProvider
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.machine_offer import MachineOffer, this_machine
+from ortpkg.selection.contexts.context_trust import check_model_file
+from ortpkg.selection.matching.measurements import driver_version_of
 
 #: Most variants whose models are read, and most contexts shown of one.
 _MOST_VARIANTS, _MOST_CONTEXTS = 500, 100

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ortpkg.engine.partition import Partition
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.topology import all_graphs, topological_order
 from ortpkg.graph.types import ElementType, SparseTensorType, TensorType, ValueType
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY
-from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
-from ortpkg.shapes.inference import infer_types
+from ortpkg.runtime.engine.partition import Partition
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import EXTERNAL_DATA_FOLDER_ENTRY
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedNode, SessionPlan
 
 #: Most nodes of one graph; the rest is counted.
 MOST_NODES = 50_000

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ortpkg.drawing.svg import shortened, visible
+from ortpkg.foundations.drawing.svg import shortened, visible
 from ortpkg.report.graph_folding import FoldGroup, fold
 
 if TYPE_CHECKING:

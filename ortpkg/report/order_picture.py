@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ortpkg.drawing import svg
-from ortpkg.drawing.palette import fill_kind
-from ortpkg.drawing.scales import Scale
-from ortpkg.quantities import counted
-from ortpkg.session.session_plan import GraphPlan, PlannedNode
+from ortpkg.foundations.drawing import svg
+from ortpkg.foundations.drawing.palette import fill_kind
+from ortpkg.foundations.drawing.scales import Scale
+from ortpkg.foundations.quantities import counted
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedNode
 
 _LEFT, _RIGHT, _BOTTOM = 176, 16, 40
 _LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1108, 40
@@ -101,7 +101,7 @@ def order_figure(
     Args:
         graph: The plan.
         providers: Providers of the session; their positions decide the colours.
-        name: Prefix of the ids; see :func:`ortpkg.drawing.svg.figure`.
+        name: Prefix of the ids; see :func:`ortpkg.foundations.drawing.svg.figure`.
         title: Title of the picture, for those who cannot see it.
         names_steps: True if shapes show the steps under the pointer; without, a picture has a fifth
             of the characters.

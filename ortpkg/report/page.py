@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortpkg.drawing.palette import stylesheet
-from ortpkg.drawing.svg import shortened, visible
+from ortpkg.foundations.drawing.palette import stylesheet
+from ortpkg.foundations.drawing.svg import shortened, visible
+from ortpkg.foundations.version import __version__
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.bench_section import bench_section
 from ortpkg.report.sections.finding_section import finding_section
@@ -26,7 +27,6 @@ from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
 from ortpkg.report.sections.section import Section
 from ortpkg.report.sections.selection_section import selection_section
-from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

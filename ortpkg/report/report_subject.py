@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.documents.frozen import EMPTY
+from ortpkg.foundations.documents.frozen import EMPTY
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.selection.verdict import Selection
+from ortpkg.selection.matching.verdict import Selection
 
 if TYPE_CHECKING:
-    from ortpkg.errors import Finding
-    from ortpkg.measuring.measured_candidates import CandidateResult
-    from ortpkg.measuring.record_store import RecordedState
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.session_plan import SessionPlan
+    from ortpkg.foundations.errors import Finding
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.session_plan import SessionPlan
+    from ortpkg.selection.measuring.measured_candidates import CandidateResult
+    from ortpkg.selection.measuring.record_store import RecordedState
 
 #: Most variants of a component that are shown, and judged on other machines.
 MOST_VARIANTS = 200

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.profiles import MachineProfile
-from ortpkg.documents.frozen import EMPTY
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.machine.profiles import MachineProfile
 
 if TYPE_CHECKING:
-    from ortpkg.measuring.measured_candidates import CandidateResult
+    from ortpkg.selection.measuring.measured_candidates import CandidateResult
 
 
 class DrawnGraphs(StrEnum):

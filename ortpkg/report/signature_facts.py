@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortpkg.errors import OrtpkgError, SignatureError, quoted
+from ortpkg.foundations.errors import OrtpkgError, SignatureError, quoted
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import signature_names
-from ortpkg.trust.signing.openssf_signature import FoundSignature, is_over
-from ortpkg.trust.signing.signature_bundle import parse_bundle
-from ortpkg.trust.trust_policy import Judgement
-from ortpkg.trust.trust_policy_file import read_policy
+from ortpkg.package.trust.signing.openssf_signature import FoundSignature, is_over
+from ortpkg.package.trust.signing.signature_bundle import parse_bundle
+from ortpkg.package.trust.trust_policy import Judgement
+from ortpkg.package.trust.trust_policy_file import read_policy
 
 if TYPE_CHECKING:
-    from ortpkg.trust.signing.signed_package import SignedPackage
+    from ortpkg.package.trust.signing.signed_package import SignedPackage
 
 _KEY_DIGITS = 16
 _NO_POLICY = (
@@ -100,7 +100,7 @@ def _unsigned(package: PackageInfo) -> PackageSignatureFacts:
 
 def _signed(package: PackageInfo) -> SignedPackage:
     # This import loads registries, archives and the store, so only if needed.
-    from ortpkg.trust.signing.signed_package import read_signed_package
+    from ortpkg.package.trust.signing.signed_package import read_signed_package
 
     return read_signed_package(package)
 
@@ -152,7 +152,9 @@ def _claimed_signer(signature: FoundSignature) -> str:
     bundle = parse_bundle(signature.content, where=signature.where)
     if not bundle.certificates:
         return f"key {bundle.key_digest[:_KEY_DIGITS]}..."
-    from ortpkg.trust.signing.signing_certificates import names_of_certificate  # cryptography
+    from ortpkg.package.trust.signing.signing_certificates import (
+        names_of_certificate,  # cryptography
+    )
 
     names = names_of_certificate(bundle.certificates[0], signature.where)
     if not names:

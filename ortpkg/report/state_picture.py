@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ortpkg.drawing import svg
-from ortpkg.drawing.scales import Scale
-from ortpkg.quantities import counted, nbytes_text
+from ortpkg.foundations.drawing import svg
+from ortpkg.foundations.drawing.scales import Scale
+from ortpkg.foundations.quantities import counted, nbytes_text
 
 _WIDTH, _BAR_TOP, _BAR_HEIGHT, _LINE_HEIGHT = 1108, 4, 26, 20
 _COLUMNS = 2
@@ -27,7 +27,7 @@ def state_figure(shares: Sequence[StateShare], *, name: str, title: str) -> str:
 
     Args:
         shares: Shares in the order of the bar.
-        name: Prefix of the ids; see :func:`ortpkg.drawing.svg.figure`.
+        name: Prefix of the ids; see :func:`ortpkg.foundations.drawing.svg.figure`.
         title: Title of the picture, for those who cannot see it.
     """
     total = max(sum(share.nbytes for share in shares), 1)

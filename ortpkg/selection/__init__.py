@@ -1,6 +1,8 @@
-"""Select the variant to run and its EP device, and explain the choice.
+"""The choice of a variant: what suits a machine, what was measured there, and what may be loaded.
 
-Only this folder may import: ``backend_choice``, ``candidate``, ``judging``, ``matches_variant``,
-``provider_option_wishes``, ``record_index``, ``selection_warnings``; other folders may import the
-rest.
+``matching`` decides which variants suit a machine and says why, ``releases`` knows the rules of
+each release of ONNX Runtime, ``measuring`` keeps records of speed and failures, ``contexts`` judges
+compiled contexts, and ``choosing`` puts their answers together for a package.
+
+Rooms: ``choosing``, ``contexts``, ``matching``, ``measuring``, ``releases``.
 """

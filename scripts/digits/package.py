@@ -16,7 +16,7 @@ import onnx
 
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.documents.json_documents import dump_document
+from ortpkg.foundations.documents.json_documents import dump_document
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.sidecar import DIGESTS_FILE

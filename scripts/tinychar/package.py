@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.documents.json_documents import dump_document
+from ortpkg.foundations.documents.json_documents import dump_document
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.sidecar import DIGESTS_FILE

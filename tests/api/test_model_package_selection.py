@@ -17,23 +17,22 @@ import pytest
 
 import ortpkg
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.choosing import package_selection
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.profiles import read_profile
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.errors import (
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.errors import (
     ExecutionProviderError,
     NoSuitableVariantError,
     PackageFormatError,
     ProfileError,
     UsageError,
 )
-from ortpkg.host.directories import records_directory
-from ortpkg.measuring import record_store
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import (
+from ortpkg.foundations.host.directories import records_directory
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.profiles import read_profile
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.machine_offer import MachineOffer
+from ortpkg.selection.choosing import package_selection
+from ortpkg.selection.matching.measurements import (
     Measurement,
     QuarantineCause,
     QuarantineEntry,
@@ -41,7 +40,8 @@ from ortpkg.selection.measurements import (
     device_key,
     driver_version_of,
 )
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.matching.verdict import ReasonCode
+from ortpkg.selection.measuring import record_store
 
 DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"
 
@@ -286,8 +286,8 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 
         monkeypatch.setattr(module, name, call)
 
-    from ortpkg.selection import request
-    from ortpkg.session import session_parts, session_providers
+    from ortpkg.runtime.session import session_parts, session_providers
+    from ortpkg.selection.matching import request
 
     watch(request, "order_devices")
     for name in ("select_ep_devices", "log_decision"):

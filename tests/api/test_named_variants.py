@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import NoSuitableVariantError, UnknownComponentError
+from ortpkg.foundations.errors import NoSuitableVariantError, UnknownComponentError
 
 DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"
 TINYCHAR = DIGITS.with_name("tinychar.ortpackage")

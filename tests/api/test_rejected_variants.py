@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ortpkg
-from ortpkg.choosing import package_selection
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.providers.ep_factory import ONLY_CONTEXTS
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers.ep_factory import ONLY_CONTEXTS
+from ortpkg.runtime.providers.machine_offer import MachineOffer
+from ortpkg.selection.choosing import package_selection
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
 
 _GB = 10**9
 _CPU = HardwareDevice(

@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.arrays.array_files import read_npy, read_npz, write_npz
-from ortpkg.errors import UsageError
+from ortpkg.foundations.arrays.array_files import read_npy, read_npz, write_npz
+from ortpkg.foundations.errors import UsageError
 from tests.api.mutations import mutated
 from tests.npz import arrays_in
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ortpkg.arrays.given_feeds import random_feeds, read_feeds
-from ortpkg.errors import InvalidFeedError, UsageError
+from ortpkg.foundations.errors import InvalidFeedError, UsageError
+from ortpkg.graph.given_feeds import random_feeds, read_feeds
 from tests.api.mutations import mutated
 
 

@@ -23,7 +23,9 @@ def locks_of_this_test(
 ) -> Path:
     """Locks lie in a directory of the test, not of the user."""
     directory = tmp_path_factory.mktemp("locks")
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: directory)
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: directory
+    )
     return directory
 
 

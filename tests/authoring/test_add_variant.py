@@ -13,7 +13,7 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     AuthoringError,
     ModelFileError,
     ModelNotFoundError,
@@ -21,8 +21,8 @@ from ortpkg.errors import (
     PackageNotFoundError,
     UnknownComponentError,
 )
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.package_info import Constraints, PackageFormat
-from ortpkg.storage.package_lock import lock_package
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 

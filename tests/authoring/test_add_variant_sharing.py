@@ -10,7 +10,7 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, ModelFileError, Severity
+from ortpkg.foundations.errors import AuthoringError, ModelFileError, Severity
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import (

@@ -19,13 +19,13 @@ from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.sharing.dedup import dedup
-from ortpkg.errors import AuthoringError, Severity, UsageError
+from ortpkg.foundations.errors import AuthoringError, Severity, UsageError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import hash_file
 from ortpkg.package.derived_variants import derivation_of, recorded_digests, stale_variants
 from ortpkg.package.integrity.asset_digest import directory_digest
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import hash_file
 from tests.authoring.weight_models import Array, make_model, outputs_of, weight
 from tests.authoring.weight_models import record as record_digests
 from tests.package.failing_operations import OncePerState, content_of, stopped_at_each_operation

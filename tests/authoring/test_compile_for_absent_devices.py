@@ -16,15 +16,15 @@ import ortpkg
 from ortpkg.api import model_package, model_variant
 from ortpkg.authoring.compile_variants import compile_variants
 from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes, default_name
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
-from ortpkg.isolation.child import ChildOutcome, ChildResult
-from ortpkg.measuring import canary as measuring_canary
+from ortpkg.foundations.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.derived_variants import compiled_unseen, derivation_of
 from ortpkg.package.reader import open_package
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.selection.verdict import Selection, Verdict
-from ortpkg.session import compile_models
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.session import compile_models
+from ortpkg.selection.matching.verdict import Selection, Verdict
+from ortpkg.selection.measuring import canary as measuring_canary
 
 _ACME = "AcmeExecutionProvider"
 _DEVICE = EpDevice(
@@ -73,7 +73,7 @@ def _in_this_process(_function: str, arguments: Mapping[str, Any], **_: Any) -> 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from ortpkg.providers import onnxruntime_compiler
+    from ortpkg.runtime.providers import onnxruntime_compiler
 
     monkeypatch.setattr(onnxruntime_compiler, "OnnxRuntimeCompiler", _Compiler)
     monkeypatch.setattr(compile_models, "call_in_child", _in_this_process)

@@ -17,7 +17,7 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     AuthoringError,
     DigestMismatchError,
     PackageFormatError,

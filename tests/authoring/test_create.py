@@ -14,7 +14,7 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
+from ortpkg.foundations.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.reader import check_package, open_package

@@ -17,7 +17,7 @@ from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.sharing.dedup import dedup
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     AuthoringError,
     DigestMismatchError,
     ModelFileError,
@@ -27,7 +27,7 @@ from ortpkg.errors import (
 )
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.authoring.weight_models import (
     assert_same_results,
     edit_metadata,

@@ -18,7 +18,7 @@ from ortpkg.authoring.diff import diff
 from ortpkg.authoring.model_diff import Change, ComparedModel, ModelDiff, diff_models
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.sharing.dedup import dedup
-from ortpkg.errors import ModelFileError, PackageNotFoundError
+from ortpkg.foundations.errors import ModelFileError, PackageNotFoundError
 from ortpkg.package.package_info import PackageFormat
 from tests.authoring.weight_models import (
     copy_of,

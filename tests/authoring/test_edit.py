@@ -14,7 +14,7 @@ from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, Severity, UnknownComponentError, UsageError
+from ortpkg.foundations.errors import AuthoringError, Severity, UnknownComponentError, UsageError
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from ortpkg.package.reader import open_package

@@ -14,9 +14,9 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, Severity
+from ortpkg.foundations.errors import AuthoringError, Severity
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import (
     Command,
@@ -140,8 +140,8 @@ def test_a_process_that_dies_leaves_no_lock_and_a_valid_package(
     script = textwrap.dedent(f"""
         import os, pathlib, sys
         from ortpkg.authoring.create import add_variant
-        from ortpkg.storage import package_lock
-        from ortpkg.storage.file_operations import FileOperations
+        from ortpkg.foundations.storage import package_lock
+        from ortpkg.foundations.storage.file_operations import FileOperations
 
         class Dying(FileOperations):
             def before(self, operation, path):

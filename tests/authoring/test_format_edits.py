@@ -13,7 +13,7 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, Severity
+from ortpkg.foundations.errors import AuthoringError, Severity
 from ortpkg.package.package_info import Constraints, PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.conftest import ModelMaker

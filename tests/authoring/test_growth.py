@@ -27,7 +27,7 @@ from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import lay_out_variants
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.authoring.variant_sizes import variant_sizes
-from ortpkg.documents.json_documents import parse_document
+from ortpkg.foundations.documents.json_documents import parse_document
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import make_model, weight

@@ -18,7 +18,7 @@ from ortpkg.authoring.diff import diff
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     AuthoringError,
     DigestMismatchError,
     PackageFormatError,
@@ -29,7 +29,7 @@ from ortpkg.package.integrity.digest_check import check_digests, compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from ortpkg.package.sidecar import DIGESTS_FILE, SAMPLES
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.matching.verdict import ReasonCode
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of
 

@@ -14,8 +14,8 @@ from ortpkg import ModelPackage, validate
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.migration import OTHER_EP, ReleaseReport, migrate_check
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import PackageFormatError, PackageNotFoundError, UsageError
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import PackageFormatError, PackageNotFoundError, UsageError
 from ortpkg.package.reader import open_package
 from tests.authoring.checks.trees import context_model
 from tests.authoring.conftest import ModelMaker

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.arrays.array_files import read_npy, read_npz
 from ortpkg.authoring.checks.npz_headers import NpzError, read_npz_headers
-from ortpkg.errors import UsageError
+from ortpkg.foundations.arrays.array_files import read_npy, read_npz
+from ortpkg.foundations.errors import UsageError
 
 #: Of the archive's first member: 30 bytes, its name, and what numpy adds.
 HEADER_NBYTES = 30 + len("x.npy") + 20

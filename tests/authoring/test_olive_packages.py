@@ -22,7 +22,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.olive_conversion import merge_patch
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.slim import slim
-from ortpkg.errors import AuthoringError, PackageFormatError, Severity
+from ortpkg.foundations.errors import AuthoringError, PackageFormatError, Severity
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.checks.trees import Tree, model_with_data, write_tree

@@ -15,7 +15,7 @@ from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.diff import diff
 from ortpkg.authoring.opening import kind_of, opened, package_folder, remove_temporary_folders
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ArchiveError,
     DigestMismatchError,
     ModelError,

@@ -12,7 +12,7 @@ import pytest
 from ortpkg.authoring import package_totals
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.merge import merge
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
 from ortpkg.package.counted_documents import PackageLimits
 from ortpkg.package.reader import open_package
 

@@ -11,7 +11,7 @@ import pytest
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, UnknownComponentError
+from ortpkg.foundations.errors import AuthoringError, UnknownComponentError
 from ortpkg.package.package_info import PackageFormat
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of

@@ -14,11 +14,11 @@ from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import (
     Command,

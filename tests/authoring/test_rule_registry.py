@@ -9,7 +9,7 @@ import pytest
 from ortpkg.authoring.rule_registry import RULES, check_targets, find_rule, rule_filter
 from ortpkg.authoring.rules import AUTHORING_RULES
 from ortpkg.authoring.rules.targets import TARGETS
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.rules import PACKAGE_RULES
 

@@ -13,10 +13,10 @@ import pytest
 from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.sharing.dedup import dedup
-from ortpkg.errors import Severity
+from ortpkg.foundations.errors import Severity
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
-from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import (
     Array,
     assert_same_results,
@@ -149,8 +149,8 @@ def test_a_process_that_dies_leaves_a_valid_package(
     script = textwrap.dedent(f"""
         import os, pathlib, sys
         from ortpkg.authoring.sharing.dedup import dedup
-        from ortpkg.storage import package_lock
-        from ortpkg.storage.file_operations import FileOperations
+        from ortpkg.foundations.storage import package_lock
+        from ortpkg.foundations.storage.file_operations import FileOperations
 
         class Dying(FileOperations):
             def before(self, operation, path):

@@ -16,9 +16,7 @@ from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.slim import slim
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     AuthoringError,
     DigestMismatchError,
     ResultUnreadableError,
@@ -26,6 +24,8 @@ from ortpkg.errors import (
     UnknownComponentError,
     UsageError,
 )
+from ortpkg.machine.hardware import DeviceType
+from ortpkg.machine.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.package import reader
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.integrity.digest_check import check_digests, compute_digests

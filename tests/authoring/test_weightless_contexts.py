@@ -13,11 +13,11 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.removal import used_files
 from ortpkg.authoring.variant_files import collect_variant_files
 from ortpkg.distribution.variant_needs import needs_of_variants
-from ortpkg.errors import DigestMismatchError, ModelFileError, ModelNotFoundError
+from ortpkg.foundations.errors import DigestMismatchError, ModelFileError, ModelNotFoundError
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.reader import open_package
-from ortpkg.trust.package_verification import PackageVerifier
+from ortpkg.package.trust.package_verification import PackageVerifier
 from tests.authoring.checks.trees import (
     SIGNATURE,
     Tree,

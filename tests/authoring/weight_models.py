@@ -20,7 +20,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.reader import open_package
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 
 Array = npt.NDArray[np.float32]
 

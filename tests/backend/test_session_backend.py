@@ -9,7 +9,7 @@ import pytest
 
 import ortpkg
 from ortpkg import backend
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from tests.session.conftest import model_of
 
 _ADD = "g (float[2] a, float[2] b) => (float[2] y) { y = Add(a, b) }"

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.batches.batch_folder import BatchFolder
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Rows
 from ortpkg.cli.app import run
+from ortpkg.scale.batches.batch_folder import BatchFolder
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Rows
 from tests.cli.conftest import DIGITS
 
 IMAGES = np.load(DIGITS / "samples/held_out_inputs.npz")

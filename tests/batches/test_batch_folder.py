@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches import output_parts
-from ortpkg.batches.batch_folder import (
+from ortpkg.foundations.errors import UsageError
+from ortpkg.scale.batches import output_parts
+from ortpkg.scale.batches.batch_folder import (
     OWN,
     BatchFolder,
     error_line,
     read_job,
     verify_is_free,
 )
-from ortpkg.batches.input_files import RowFormat
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Column, RowError, Rows
-from ortpkg.errors import UsageError
+from ortpkg.scale.batches.input_files import RowFormat
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Column, RowError, Rows
 
 TWO = np.array([4, 6])
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepared_job, verify_wishes
-from ortpkg.batches.input_files import RowFormat
-from ortpkg.batches.node_trial import NodeTrial
-from ortpkg.batches.package_runner import ModelFacts, PackageUse
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.scale.batches.batch_job import BatchJob, BatchWishes, prepared_job, verify_wishes
+from ortpkg.scale.batches.input_files import RowFormat
+from ortpkg.scale.batches.node_trial import NodeTrial
+from ortpkg.scale.batches.package_runner import ModelFacts, PackageUse
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 USE = PackageUse(reference="digits", wishes=SelectionWishes(variant="cpu-fp32", ep="cpu"))
 TRIAL = NodeTrial(

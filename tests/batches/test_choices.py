@@ -12,25 +12,25 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.batches import package_runner
-from ortpkg.batches.batch_size import best_batch_size
-from ortpkg.batches.local_run import local_engine
-from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.node_trial import (
+from ortpkg.cli.app import run
+from ortpkg.foundations.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
+from ortpkg.scale.batches import package_runner
+from ortpkg.scale.batches.batch_size import best_batch_size
+from ortpkg.scale.batches.local_run import local_engine
+from ortpkg.scale.batches.model_layout import model_layout
+from ortpkg.scale.batches.node_trial import (
     NodeTrial,
     make_trial,
     mark_other_packages,
     try_here,
     usable_trials,
 )
-from ortpkg.batches.package_runner import ChosenVariant, PackageRunner, PackageUse
-from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Rows
-from ortpkg.batches.same_results import verify_same_results
-from ortpkg.cli.app import run
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.scale.batches.package_runner import ChosenVariant, PackageRunner, PackageUse
+from ortpkg.scale.batches.part_run import RunPlan
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Rows
+from ortpkg.scale.batches.same_results import verify_same_results
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.cli.conftest import DIGITS
 
 USE = PackageUse(

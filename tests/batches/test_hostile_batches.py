@@ -15,17 +15,17 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.batches.batch_folder import OWN, BatchFolder
-from ortpkg.batches.csv_rows import csv_header
-from ortpkg.batches.input_files import RowFormat
-from ortpkg.batches.json_rows import read_json_rows
-from ortpkg.batches.npy_rows import npy_size, read_npy_rows
-from ortpkg.batches.output_parts import write_part
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Rows
-from ortpkg.batches.text_rows import MOST_COLUMNS
 from ortpkg.cli.app import run
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
+from ortpkg.scale.batches.batch_folder import OWN, BatchFolder
+from ortpkg.scale.batches.csv_rows import csv_header
+from ortpkg.scale.batches.input_files import RowFormat
+from ortpkg.scale.batches.json_rows import read_json_rows
+from ortpkg.scale.batches.npy_rows import npy_size, read_npy_rows
+from ortpkg.scale.batches.output_parts import write_part
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Rows
+from ortpkg.scale.batches.text_rows import MOST_COLUMNS
 from tests.cli.conftest import DIGITS
 
 DOUBLE = '<ir_version: 8, opset_import: ["" : 17]> double (float[n, 2] x) => (float[n, 2] y) { y = Add (x, x) }'

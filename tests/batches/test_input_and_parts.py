@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.batches.input_files import RowFormat, find_input
-from ortpkg.batches.part_planning import PartLimits, plan_parts
-from ortpkg.batches.part_reading import Reading
-from ortpkg.batches.parts import Part, reading_groups
-from ortpkg.batches.rows import Rows
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
+from ortpkg.scale.batches.input_files import RowFormat, find_input
+from ortpkg.scale.batches.part_planning import PartLimits, plan_parts
+from ortpkg.scale.batches.part_reading import Reading
+from ortpkg.scale.batches.parts import Part, reading_groups
+from ortpkg.scale.batches.rows import Rows
 
 THREE = PartLimits(most_rows=3)
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches import row_feeds
-from ortpkg.batches.column_mapping import column_map, parse_map
-from ortpkg.batches.model_layout import ModelLayout, model_layout
-from ortpkg.batches.part_run import RunPlan, run_part
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Column, Rows
-from ortpkg.batches.text_rows import MISSING
-from ortpkg.errors import RowFailedError, RunError, UsageError
+from ortpkg.foundations.errors import RowFailedError, RunError, UsageError
 from ortpkg.package.package_info import ValueInfo
+from ortpkg.scale.batches import row_feeds
+from ortpkg.scale.batches.column_mapping import column_map, parse_map
+from ortpkg.scale.batches.model_layout import ModelLayout, model_layout
+from ortpkg.scale.batches.part_run import RunPlan, run_part
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Column, Rows
+from ortpkg.scale.batches.text_rows import MISSING
 
 Shape = tuple[int | str | None, ...]
 

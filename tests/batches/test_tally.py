@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from ortpkg.batches.batch_progress import PartDone, Tally
-from ortpkg.batches.package_runner import ChosenVariant
+from ortpkg.scale.batches.batch_progress import PartDone, Tally
+from ortpkg.scale.batches.package_runner import ChosenVariant
 
 
 def done(part: int, node: str = "a", **facts: object) -> PartDone:

@@ -12,7 +12,7 @@ import onnx
 from benchmarks.report_models import bert_like_model, chain_model
 from benchmarks.tape_plugin import tape_plugin
 from ortpkg import ModelPackage, NewVariant, ReportWishes, create
-from ortpkg.bench.benchmark import BenchWishes, bench
+from ortpkg.api.bench.benchmark import BenchWishes, bench
 from tests.report.models import package_called
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"

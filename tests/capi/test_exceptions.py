@@ -13,10 +13,10 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as theirs
 
 import ortpkg
-from ortpkg import errors
 from ortpkg.capi import _pybind_state, onnxruntime_inference_collection
 from ortpkg.capi import onnxruntime_pybind11_state as ours
-from ortpkg.errors import onnxruntime_exceptions
+from ortpkg.foundations import errors
+from ortpkg.foundations.errors import onnxruntime_exceptions
 from tests.session.conftest import model_of
 
 RELU = model_of("g (float[N,2] x) => (float[N,2] y) { y = Relu(x) }", opset=17).SerializeToString()
@@ -128,7 +128,7 @@ def test_an_error_survives_a_copy_and_a_pickle(again: Callable[[Any], Any]) -> N
 
 def test_an_error_shows_as_the_class_that_was_raised() -> None:
     assert repr(errors.ModelNotFoundError("gone")) == "ModelNotFoundError('gone')"
-    assert type(errors.ModelNotFoundError("gone")).__module__ == "ortpkg.errors"
+    assert type(errors.ModelNotFoundError("gone")).__module__ == "ortpkg.foundations.errors"
 
 
 def test_native_modules_lead_to_the_public_names() -> None:

@@ -14,11 +14,11 @@ import pytest
 from onnx import helper, numpy_helper
 
 import ortpkg
-from ortpkg.choosing import model_operators
-from ortpkg.choosing.model_operators import read_model_operators
-from ortpkg.errors import NoSuitableVariantError
+from ortpkg.foundations.errors import NoSuitableVariantError
 from ortpkg.graph.needed_operators import ModelOperators
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.choosing import model_operators
+from ortpkg.selection.choosing.model_operators import read_model_operators
+from ortpkg.selection.matching.verdict import ReasonCode
 
 PLAIN = "y = Relu(x)"
 CUSTOM = "y = com.acme.Frobnicate(x)"
@@ -338,7 +338,7 @@ def test_a_long_walk_over_all_nodes_is_remembered_until_the_file_changes(
     write_model(path, CUSTOM)
     old = time.time_ns() - 10_000_000_000
     os.utime(path, ns=(old, old))
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_stamp._LEAST_AGE_NS", 0)
     monkeypatch.setattr(model_operators, "_LEAST_WORTH_S", 0)
     monkeypatch.setattr(model_operators, "_LEAST_NBYTES", 0)
     found = read_model_operators(path)

@@ -16,9 +16,9 @@ import ortpkg as ortpkg_package
 from ortpkg.cli.app import COMMANDS
 from ortpkg.cli.command_aliases import MEANT_COMMANDS
 from ortpkg.cli.help import COMMON, EXAMPLES, GROUPS, SUMMARIES
-from ortpkg.errors import ExitCode, VerifyExitCode
-from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
-from ortpkg.version import __version__
+from ortpkg.foundations.errors import ExitCode, VerifyExitCode
+from ortpkg.foundations.version import __version__
+from ortpkg.machine.policies import POLICIES, RELEASE_POLICIES
 from tests.cli.conftest import DIGITS, HelpOf, RunCommand
 from tests.conftest import FEW_SAMPLES
 

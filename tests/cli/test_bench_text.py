@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.bench.benchmark import BenchReport
+from ortpkg.api.bench.benchmark import BenchReport
 from ortpkg.cli.bench_text import print_report
 from ortpkg.cli.rendering import Output
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan
-from ortpkg.measuring.run_statistics import run_times
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.measured_candidates import CandidateResult, Outcome, Plan
+from ortpkg.selection.measuring.run_statistics import run_times
 from tests.cli.conftest import Terminal
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices import profiles
+from ortpkg.machine import profiles
 from tests.authoring.checks.trees import write_tree
 from tests.authoring.test_olive_packages import olive_tree
 from tests.cli.conftest import DIGITS, RunCommand

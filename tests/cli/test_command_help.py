@@ -13,7 +13,7 @@ from ortpkg.cli.app import COMMANDS, _application, run
 from ortpkg.cli.help import EXAMPLES
 from ortpkg.cli.option_groups import GENERAL, OPTION_GROUPS
 from ortpkg.cli.setting_defaults import NO_DEFAULTS
-from ortpkg.quantities import parse_duration_s, parse_nbytes
+from ortpkg.foundations.quantities import parse_duration_s, parse_nbytes
 from tests.cli.conftest import RunCommand, Terminal
 
 _MOST_LINES = 60

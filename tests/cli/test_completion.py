@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ortpkg.cli import completion
-from ortpkg.isolation import backend_probe
-from ortpkg.providers.ep_discovery import ep_libraries
-from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.runtime.providers.ep_discovery import ep_libraries
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EpLibrary
 from tests.cli.conftest import DIGITS
 
 pytestmark = pytest.mark.usefixtures("warm_processes")

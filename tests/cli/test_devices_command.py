@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.devices import BUILT_IN_PROFILES, read_profile
+from ortpkg.machine import BUILT_IN_PROFILES, read_profile
 from tests.cli.conftest import RunCommand
 
 

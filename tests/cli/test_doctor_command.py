@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ortpkg.api.doctor import situation
+from ortpkg.api.doctor.diagnosis import doctor
 from ortpkg.cli import doctor as doctor_command
-from ortpkg.doctor import situation
-from ortpkg.doctor.diagnosis import doctor
 from tests.cli.conftest import RunCommand
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from ortpkg.authoring.create import create
 from ortpkg.cli.app import COMMANDS, run
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.rehearsal import rehearse
 from ortpkg.package.integrity.digests import STAGING_PREFIX
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.rehearsal import rehearse
 from tests.cli.conftest import HelpOf, RunCommand, save_scale
 from tests.package.failing_operations import content_of
 
@@ -217,7 +217,7 @@ def test_a_system_that_cannot_exchange_names_says_so(
     from ortpkg.authoring.new_variant import NewVariant
 
     monkeypatch.setattr(
-        "ortpkg.storage.file_operations.exchange_names", lambda _first, _second: False
+        "ortpkg.foundations.storage.file_operations.exchange_names", lambda _first, _second: False
     )
     before = content_of(folder)
     with pytest.raises(

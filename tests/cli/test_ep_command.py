@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ortpkg.cli import ep as ep_command
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.providers import user_ep_libraries
-from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary, forget_ep_libraries
-from ortpkg.providers.ep_discovery.named_ep_libraries import added_file
-from ortpkg.providers.machine_offer import MachineOffer, NothingOffered
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers import user_ep_libraries
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EpLibrary, forget_ep_libraries
+from ortpkg.runtime.providers.ep_discovery.named_ep_libraries import added_file
+from ortpkg.runtime.providers.machine_offer import MachineOffer, NothingOffered
+from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from tests.cli.conftest import RunCommand
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel")

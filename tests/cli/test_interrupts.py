@@ -63,7 +63,8 @@ main()
 
 @pytest.mark.parametrize("swallowed", [False, True])
 @pytest.mark.parametrize(
-    "module", ["ortpkg.cli.app", "typer", "ortpkg.cli.run", "ortpkg.session.options", "numpy"]
+    "module",
+    ["ortpkg.cli.app", "typer", "ortpkg.cli.run", "ortpkg.runtime.session.options", "numpy"],
 )
 def test_an_interrupt_while_a_module_loads_is_cancelled(module: str, swallowed: bool) -> None:
     done = interrupted_at(

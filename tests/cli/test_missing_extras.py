@@ -16,8 +16,8 @@ import onnx.parser
 import pytest
 from PIL import Image
 
-from ortpkg.errors import ExitCode, MissingExtraError
-from ortpkg.errors.extras import LIBRARIES
+from ortpkg.foundations.errors import ExitCode, MissingExtraError
+from ortpkg.foundations.errors.extras import LIBRARIES
 from tests.cli.conftest import DIGITS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ortpkg.cli.package_tree import package_tree
 from ortpkg.cli.tree_drawing import TreeNode, drawn
-from ortpkg.errors import ExitCode
+from ortpkg.foundations.errors import ExitCode
 from ortpkg.package.package_info import (
     ComponentInfo,
     Constraints,

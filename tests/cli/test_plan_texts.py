@@ -8,10 +8,10 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.machine_code.compilation_stages import SHOWN_STAGES, Stage
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.compiler.machine_code.compilation_stages import SHOWN_STAGES, Stage
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.cli.conftest import RunCommand
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
@@ -125,7 +125,9 @@ def test_a_session_that_was_not_told_to_keep_texts_has_none(model: Path) -> None
 def test_without_a_compiler_it_is_told_what_to_install(
     ortpkg: RunCommand, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.providers.llvm_execution_provider.has_compiler", lambda: False)
+    monkeypatch.setattr(
+        "ortpkg.runtime.providers.llvm_execution_provider.has_compiler", lambda: False
+    )
     done = ortpkg("plan", model, "--ep", "llvm", "--ir")
     assert done.code == 2
     assert (

@@ -11,7 +11,7 @@ import typer
 
 from ortpkg.cli.app import COMMANDS, run
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
-from ortpkg.quantities import amount_text, limit_text, time_limit_text
+from ortpkg.foundations.quantities import amount_text, limit_text, time_limit_text
 from tests.cli.conftest import DIGITS, RunCommand
 
 

@@ -17,7 +17,7 @@ from ortpkg.cli.rendering import (
     print_findings,
 )
 from ortpkg.cli.table_layout import Column
-from ortpkg.errors import Finding, UsageError
+from ortpkg.foundations.errors import Finding, UsageError
 from tests.cli.conftest import Terminal
 
 

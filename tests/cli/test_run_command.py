@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.errors import ModelError, UnknownComponentError
-from ortpkg.session.placement import EpPlacement, Placement
+from ortpkg.foundations.errors import ModelError, UnknownComponentError
+from ortpkg.runtime.session.placement import EpPlacement, Placement
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.npz import arrays_in
 
@@ -211,7 +211,7 @@ def test_the_command_runs_what_the_interface_would(
     ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, compat: str | None
 ) -> None:
     """Several component models are a pipeline, but not to a release, by whose rules one is read."""
-    from ortpkg.pipelines.pipeline_session import PipelineSession
+    from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
 
     ran: list[list[str]] = []
 
@@ -422,7 +422,7 @@ def test_an_ep_that_took_no_node_is_never_silent(
         is_fallback=True,
     )
     monkeypatch.setattr(
-        "ortpkg.session.inference_session.InferenceSession.get_placement",
+        "ortpkg.runtime.session.inference_session.InferenceSession.get_placement",
         lambda _: Placement(entries=(idle, cpu)),
     )
     done = ortpkg("run", few_digits, "--backend", "embedded", "--quiet", *words)

@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.host.memory import resident_nbytes
+from ortpkg.foundations.host.memory import resident_nbytes
 
 pytestmark = [
     pytest.mark.usefixtures("warm_processes"),

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.choosing import package_selection
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.machine_probe import probe
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.measuring import record_store
-from ortpkg.measuring.package_digest import package_digest
-from ortpkg.providers import machine_offer as machine
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.machine_probe import probe
+from ortpkg.runtime.providers import machine_offer as machine
+from ortpkg.selection.choosing import package_selection
+from ortpkg.selection.measuring import record_store
+from ortpkg.selection.measuring.package_digest import package_digest
 from tests.cli.conftest import DIGITS, RunCommand
 
 

@@ -12,9 +12,9 @@ from ortpkg.cli import settings_command
 from ortpkg.cli.app import run
 from ortpkg.cli.settings import Settings, read_settings, setting_variable
 from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES, _SHOWN
-from ortpkg.errors import UsageError
-from ortpkg.project.configuration_files import user_config_file
-from ortpkg.session.options import SessionOptions
+from ortpkg.distribution.project.configuration_files import user_config_file
+from ortpkg.foundations.errors import UsageError
+from ortpkg.runtime.session.options import SessionOptions
 from tests.cli.conftest import DIGITS, RunCommand
 
 

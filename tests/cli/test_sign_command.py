@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_der_x509_certificate
 
 from ortpkg.api.verify import record_digests
-from ortpkg.documents.json_documents import dump_document
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.signing_keys import read_private_key
+from ortpkg.foundations.documents.json_documents import dump_document
+from ortpkg.foundations.storage.hashing import hash_bytes
+from ortpkg.package.trust.signing.signing_keys import read_private_key
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.trust.signing.signers import Authority, new_key, sign_entries_alone
 
@@ -439,7 +439,9 @@ def test_wrong_usage_says_what_would_be_right(
 def test_without_the_library_the_extra_is_named(
     ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("ortpkg.trust.signing.signing_")]:
+    for name in [
+        name for name in sys.modules if name.startswith("ortpkg.package.trust.signing.signing_")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
 

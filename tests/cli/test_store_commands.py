@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import ortpkg as ort
-from ortpkg.choosing import package_selection
-from ortpkg.devices.profiles import read_profile
-from ortpkg.providers.machine_offer import offer_of_profile
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.machine.profiles import read_profile
+from ortpkg.package.trust.signing.signing_keys import new_private_key
+from ortpkg.runtime.providers.machine_offer import offer_of_profile
+from ortpkg.selection.choosing import package_selection
 from tests.cli.conftest import DIGITS, RunCommand
 
 pytestmark = pytest.mark.usefixtures("warm_processes")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ortpkg.cli.table_layout import Column, lay_out
 from ortpkg.cli.wrapping import display_width
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.ep_names import short_ep_names
 
 COLUMNS = (
     Column("variant"),

@@ -17,30 +17,30 @@ import onnx
 import onnx.parser
 import pytest
 
+from ortpkg.api.bench.benchmark import BenchReport
+from ortpkg.api.doctor.diagnosis import doctor
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.batches.batch_progress import PartDone
-from ortpkg.batches.package_runner import ChosenVariant
-from ortpkg.bench.benchmark import BenchReport
 from ortpkg.cli import bench_text
 from ortpkg.cli.app import run
 from ortpkg.cli.batch_output import BatchOutput
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.wrapping import display_width, unbroken_parts
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.doctor.diagnosis import doctor
-from ortpkg.ep_names import short_ep_names
-from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan
-from ortpkg.measuring.record_store import write_quarantine
-from ortpkg.measuring.run_statistics import run_times
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.reader import open_package
-from ortpkg.providers import user_ep_libraries
-from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
-from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.runtime.providers import user_ep_libraries
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EpLibrary
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.scale.batches.batch_progress import PartDone
+from ortpkg.scale.batches.package_runner import ChosenVariant
+from ortpkg.selection.matching.measurements import QuarantineCause, QuarantineEntry
+from ortpkg.selection.measuring.accuracy import Distance
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.measured_candidates import CandidateResult, Outcome, Plan
+from ortpkg.selection.measuring.record_store import write_quarantine
+from ortpkg.selection.measuring.run_statistics import run_times
 from tests.cli.conftest import DIGITS
 from tests.cli.test_weight_commands import make_model
 

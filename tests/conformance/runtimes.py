@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from ortpkg.session.default_providers import PROVIDERS_VARIABLE
+from ortpkg.runtime.session.default_providers import PROVIDERS_VARIABLE
 from tests.conformance.cases import Case, as_value
 from tests.conformance.comparison import difference
 
@@ -30,8 +30,8 @@ def ortpkg_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any
 
 def machine_code_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
     """Machine code of what is compiled, each access checked, our engine for the rest."""
-    from ortpkg.session.inference_session import InferenceSession
-    from ortpkg.session.options import SessionOptions
+    from ortpkg.runtime.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.options import SessionOptions
 
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.llvm_check", "1")
@@ -64,7 +64,7 @@ def default_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[An
 
 
 def _session_on(model: onnx.ModelProto, **providers: Any) -> Callable[[Sequence[Any]], list[Any]]:
-    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.runtime.session.inference_session import InferenceSession
 
     session = InferenceSession(model.SerializeToString(), **providers)
     return lambda inputs: session.run(

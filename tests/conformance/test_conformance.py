@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 import pytest
 
-from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.compiler.machine_code.cpu_targets import host_target
 from tests.conformance.cases import Case, DataSet, load_cases
 from tests.conformance.comparison import difference
 from tests.conformance.known_failures import (

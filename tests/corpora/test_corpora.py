@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import OrtpkgError, Severity
+from ortpkg.foundations.errors import OrtpkgError, Severity
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS
 from ortpkg.package.archive.package_archive import unpack_package
 from ortpkg.package.reader import check_package

@@ -22,11 +22,11 @@ from ortpkg.cli.app import run
 from ortpkg.distribution import fetching, publishing
 from ortpkg.distribution.package_signing import sign_package
 from ortpkg.distribution.publishing import publish
-from ortpkg.errors import ExitCode, OrtpkgError, StoreError
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import ExitCode, OrtpkgError, StoreError
+from ortpkg.package.trust.signing.signing_keys import new_private_key
 from tests.authoring.weight_models import make_model, weight
 from tests.crash_sweep.scenario import Scenario
 from tests.store.store_packages import AT_ONCE, make_old, read_package

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import Severity
+from ortpkg.foundations.errors import Severity
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.integrity.digests import STAGING_PREFIX

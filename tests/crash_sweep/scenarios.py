@@ -12,6 +12,7 @@ import numpy as np
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.packing import pack, unpack
+from ortpkg.api.samples.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring import compile_files as compile_files_module
 from ortpkg.authoring import compile_variants as compile_variants_module
@@ -25,13 +26,12 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.authoring.slim import slim
 from ortpkg.distribution.package_signing import sign_package
-from ortpkg.errors import OrtpkgError, StaleVariantError
+from ortpkg.foundations.errors import OrtpkgError, StaleVariantError
 from ortpkg.package.sidecar import is_signature_file
-from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
-from ortpkg.session.compile_models import CompileJob, CompileRequest
-from ortpkg.session.compile_models import _compile as compile_here
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.package.trust.signing.signing_keys import new_private_key
+from ortpkg.runtime.session.compile_models import CompileJob, CompileRequest
+from ortpkg.runtime.session.compile_models import _compile as compile_here
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.authoring.weight_models import make_model, weight
 from tests.crash_sweep.command_scenarios import COMMAND_SCENARIOS
 from tests.crash_sweep.scenario import Scenario, content_of

@@ -6,8 +6,8 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store.package_store import PackageStore
 from tests.crash_sweep.scenario import Scenario
 from tests.store.store_packages import (
     AT_ONCE,

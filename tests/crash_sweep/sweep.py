@@ -19,10 +19,10 @@ from enum import StrEnum
 from pathlib import Path
 from unittest import mock
 
-from ortpkg.errors import OrtpkgError
-from ortpkg.host.directories import cache_directory
-from ortpkg.storage import file_replacement
-from ortpkg.storage.file_operations import FileOperations
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.foundations.host.directories import cache_directory
+from ortpkg.foundations.storage import file_replacement
+from ortpkg.foundations.storage.file_operations import FileOperations
 from tests.crash_sweep.scenario import Scenario
 
 _NEEDS_SPACE = ("create", "write", "fsync", "make_directory", "append", "link", "clone")

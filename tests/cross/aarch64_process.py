@@ -11,7 +11,7 @@ import struct
 import subprocess
 from pathlib import Path
 
-from ortpkg.codegen.emission.elf_object import LinkedCode
+from ortpkg.compiler.emission.elf_object import LinkedCode
 
 #: The emulator; "" where these tests are not to run.
 EMULATOR = os.environ.get("ORTPKG_TEST_QEMU_AARCH64", "")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
-from ortpkg.codegen.emission.object_compiler import ObjectCompiler
-from ortpkg.codegen.loop_ir.kernel import Kernel, aligned
-from ortpkg.codegen.loop_ir.kernel_verifier import verify_kernel
-from tests.codegen.native_kernels import Array
+from ortpkg.compiler.emission.llvm_kernel import EmissionOptions, kernel_function
+from ortpkg.compiler.emission.object_compiler import ObjectCompiler
+from ortpkg.compiler.loop_ir.kernel import Kernel, aligned
+from ortpkg.compiler.loop_ir.kernel_verifier import verify_kernel
+from tests.compiler.native_kernels import Array
 from tests.cross.aarch64_process import END_OF_MAIN, MEMORY, run_process
 
 _STATUS_NBYTES = 64
@@ -38,7 +38,7 @@ def run_kernel_on_aarch64(
     cpu: str = "generic",
     features: Sequence[str] = (),
 ) -> int:
-    """As :func:`tests.codegen.native_kernels.run_kernel`, with bounds checks."""
+    """As :func:`tests.compiler.native_kernels.run_kernel`, with bounds checks."""
     verify_kernel(kernel)
     options = EmissionOptions(
         features=frozenset(each.removeprefix("+") for each in features), is_checked=True

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.codegen.emission.executor import executor_module
-from ortpkg.codegen.emission.object_compiler import ObjectCompiler
-from ortpkg.machine_code.cpu_targets import target_named
-from ortpkg.machine_code.executor_abi import (
+from ortpkg.compiler.emission.executor import executor_module
+from ortpkg.compiler.emission.object_compiler import ObjectCompiler
+from ortpkg.compiler.machine_code.cpu_targets import target_named
+from ortpkg.compiler.machine_code.executor_abi import (
     COUNTER_WORDS,
     LAUNCH_WORDS,
     STATUS_WORDS,

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ortpkg.codegen.assembly.compilation_target import CompilationTarget
-from ortpkg.codegen.assembly.program_assembly import machine_model
-from ortpkg.codegen.layouts.channel_blocking import block_channels
-from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
-from ortpkg.codegen.lowering.operator_lowerings import lower_graph
-from ortpkg.codegen.passes import optimized
-from ortpkg.codegen.schedules.schedule import schedule
-from ortpkg.codegen.tensor_ir.elements import Tensor
-from ortpkg.codegen.tensor_ir.operations import Alias
-from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.compiler.assembly.compilation_target import CompilationTarget
+from ortpkg.compiler.assembly.program_assembly import machine_model
+from ortpkg.compiler.layouts.channel_blocking import block_channels
+from ortpkg.compiler.loop_ir.loop_types import Scalar
+from ortpkg.compiler.lowering.lowering_scope import NotLoweredError
+from ortpkg.compiler.lowering.operator_lowerings import lower_graph
+from ortpkg.compiler.machine_code.cpu_targets import target_named
+from ortpkg.compiler.passes import optimized
+from ortpkg.compiler.schedules.schedule import schedule
+from ortpkg.compiler.tensor_ir.elements import Tensor
+from ortpkg.compiler.tensor_ir.operations import Alias
+from ortpkg.compiler.tensor_ir.tensor_program import TensorProgram
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.machine_code.cpu_targets import target_named
-from ortpkg.shapes.expressions import evaluate
-from ortpkg.shapes.inference import infer_sizes
-from tests.codegen.native_kernels import Array
-from tests.codegen.native_targets import NativeTarget
-from tests.codegen.reference_elements import DTYPES
-from tests.codegen.scheduled_kernels import run_scheduled
+from ortpkg.graph.shapes.expressions import evaluate
+from ortpkg.graph.shapes.inference import infer_sizes
+from tests.compiler.native_kernels import Array
+from tests.compiler.native_targets import NativeTarget
+from tests.compiler.reference_elements import DTYPES
+from tests.compiler.scheduled_kernels import run_scheduled
 from tests.conformance.cases import Case, load_cases
 from tests.conformance.comparison import difference
 from tests.cross.kernels_on_aarch64 import run_kernel_on_aarch64

@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product import schedule_product
-from ortpkg.codegen.tensor_ir.elements import Convert
-from ortpkg.codegen.tensor_ir.operations import Product
-from ortpkg.shapes.expressions import symbol
-from tests.codegen.native_targets import NativeTarget
-from tests.codegen.product_factories import (
+from ortpkg.compiler.loop_ir.loop_types import Scalar
+from ortpkg.compiler.schedules.machine_model import MachineModel
+from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.tensor_ir.elements import Convert
+from ortpkg.compiler.tensor_ir.operations import Product
+from ortpkg.graph.shapes.expressions import symbol
+from tests.compiler.native_targets import NativeTarget
+from tests.compiler.product_factories import (
     close,
     floats,
     matrix_product,
@@ -18,8 +18,8 @@ from tests.codegen.product_factories import (
     relu_of_biased,
     tensor,
 )
-from tests.codegen.reference_elements import DTYPES
-from tests.codegen.scheduled_kernels import run_scheduled
+from tests.compiler.reference_elements import DTYPES
+from tests.compiler.scheduled_kernels import run_scheduled
 from tests.cross.kernels_on_aarch64 import run_kernel_on_aarch64
 
 pytestmark = pytest.mark.cross

@@ -10,9 +10,9 @@ import pytest
 
 import ortpkg
 from ortpkg.distribution.publishing import publish
-from ortpkg.registry.http_retries import Clock
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.http_retries import Clock
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store.package_store import PackageStore
 from tests.registry.file_server import FileServer, serving
 
 PACKED_PATH = "/models/digits.ortpkg"
@@ -25,7 +25,7 @@ def published_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layout = tmp_path_factory.mktemp("published") / "layout"
     with pytest.MonkeyPatch.context() as patch:
         locks = tmp_path_factory.mktemp("locks")
-        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: locks)
+        patch.setattr("ortpkg.foundations.storage.package_lock.locks_directory", lambda: locks)
         publish(SAMPLES / "digits.ortpackage", OciLayout(layout), tags=["2", "latest"])
     return layout
 
@@ -40,7 +40,9 @@ def layout(published_digits: Path, tmp_path: Path) -> OciLayout:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackageStore:
     """An empty store, the user's."""
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     return PackageStore()
 
 
@@ -49,7 +51,9 @@ def packed_digits(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The sample package as one file."""
     folder = tmp_path_factory.mktemp("packed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: folder / "locks")
+        patch.setattr(
+            "ortpkg.foundations.storage.package_lock.locks_directory", lambda: folder / "locks"
+        )
         ortpkg.pack(SAMPLES / "digits.ortpackage", folder / "digits.ortpkg")
     return (folder / "digits.ortpkg").read_bytes()
 
@@ -58,6 +62,6 @@ def packed_digits(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def server(packed_digits: bytes, monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     """A server that has it; who asks it again does not wait."""
     clock = Clock(sleep=lambda _: None)
-    monkeypatch.setattr("ortpkg.registry.http_transport.Clock", lambda: clock)
+    monkeypatch.setattr("ortpkg.distribution.registry.http_transport.Clock", lambda: clock)
     with serving(FileServer(files={PACKED_PATH: packed_digits})) as running:
         yield running

@@ -25,10 +25,10 @@ from ortpkg.authoring.create import create
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.distribution.publishing import publish
-from ortpkg.registry.references import OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.store.collection import CollectionRules
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.collection import CollectionRules
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.package.references.package_references import OciReference, parse_reference
 from tests.authoring.weight_models import make_model, weight
 from tests.distribution.store_users import (
     NAMES,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.distribution.installation import install
+from ortpkg.distribution.store.collection import CollectionRules
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import PackageNotInstalledError
-from ortpkg.store.collection import CollectionRules
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import PackageNotInstalledError
 from tests.store.store_packages import read_package
 
 NAMES = ("one", "two")

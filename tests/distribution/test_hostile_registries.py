@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from ortpkg.distribution.publishing import publish
-from ortpkg.registry import document_layer, http_transport
-from ortpkg.registry.http_retries import RetryPolicy
-from ortpkg.registry.references import OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry import document_layer, http_transport
+from ortpkg.distribution.registry.http_retries import RetryPolicy
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.package.references.package_references import OciReference, parse_reference
 from tests.cli.conftest import Done, RunCommand
 from tests.cli.conftest import ortpkg as ortpkg
 from tests.distribution.conftest import SAMPLES
@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> InProcessRegistry:
     registry = InProcessRegistry()
     with running(registry), pytest.MonkeyPatch.context() as patch:
         locks = tmp_path_factory.mktemp("locks")
-        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: locks)
+        patch.setattr("ortpkg.foundations.storage.package_lock.locks_directory", lambda: locks)
         place = parse_reference(f"oci://{registry.host}/{_REPOSITORY}")
         assert isinstance(place, OciReference)
         publish(SAMPLES / "digits.ortpackage", repository_of(place), tags=["2"])

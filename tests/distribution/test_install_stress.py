@@ -13,7 +13,9 @@ from tests.store.store_packages import AT_ONCE
 def test_processes_that_install_at_once_lose_nothing_while_gc_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     with shop(tmp_path, versions=["1"]) as registry:
         outcome = stress(
             tmp_path,

@@ -9,17 +9,17 @@ import pytest
 
 import ortpkg
 from ortpkg.distribution.installation import InstallPlan, install
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     NoSuitableVariantError,
     PackageNotInstalledError,
     PackageReferenceError,
     UnknownComponentError,
     UsageError,
 )
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import read_digests
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import SAMPLES
 from tests.store.store_packages import AT_ONCE
 

@@ -13,20 +13,20 @@ import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.locking import lock_project, sync_project
 from ortpkg.distribution.opening_references import use_package
+from ortpkg.distribution.project.lock_file import LOCK_FILE, NO_PROFILE, read_lock
+from ortpkg.distribution.project.project_file import Project, find_project
 from ortpkg.distribution.publishing import publish
-from ortpkg.errors import (
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store.collection import CollectionRules
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import (
     LockError,
     NoSuitableVariantError,
     PackageNotInstalledError,
     RegistryUnreachableError,
     UsageError,
 )
-from ortpkg.project.lock_file import LOCK_FILE, NO_PROFILE, read_lock
-from ortpkg.project.project_file import Project, find_project
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.references import StoreReference
-from ortpkg.store.collection import CollectionRules
-from ortpkg.store.package_store import PackageStore
+from ortpkg.package.references.package_references import StoreReference
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 
@@ -34,7 +34,9 @@ DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpa
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Publishes digits as a version, each with a description of its own; its digest."""
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
     source = Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
 

@@ -14,16 +14,16 @@ from obstore.store import MemoryStore
 
 import ortpkg
 from ortpkg.distribution.installation import install
+from ortpkg.distribution.registry.bucket_file import BucketFile
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ArtifactNotFoundError,
     OrtpkgError,
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachableError,
 )
-from ortpkg.registry.bucket_file import BucketFile
-from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import PACKED_PATH
 from tests.distribution.test_installation import models_in
 from tests.registry.file_server import FileServer, serving
@@ -184,8 +184,8 @@ def test_what_names_no_commit_is_no_hub(hub: FileServer, store: PackageStore) ->
 
 READS = """
 import sys
-from ortpkg.registry.references import parse_reference
-from ortpkg.registry.remote_files import open_remote_file
+from ortpkg.package.references.package_references import parse_reference
+from ortpkg.distribution.registry.remote_files import open_remote_file
 
 for place in sys.argv[1:]:
     with open_remote_file(parse_reference(place)).read(0, 2) as chunks:

@@ -15,9 +15,10 @@ import ortpkg
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.pulling import pull
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.upgrading import find_outdated, upgrade
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ArtifactFormatError,
     ArtifactNotFoundError,
     LayerMismatchError,
@@ -25,7 +26,6 @@ from ortpkg.errors import (
     RegistryError,
     UsageError,
 )
-from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import PACKED_PATH as PATH
 from tests.distribution.conftest import SAMPLES
 from tests.distribution.test_installation import models_in

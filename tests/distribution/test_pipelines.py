@@ -13,11 +13,11 @@ from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import UnknownComponentError
-from ortpkg.registry.references import OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import UnknownComponentError
+from ortpkg.package.references.package_references import OciReference, parse_reference
 from tests.authoring.weight_models import make_model, weight
 from tests.cli.conftest import RunCommand
 from tests.cli.conftest import ortpkg as ortpkg

@@ -18,31 +18,31 @@ from ortpkg.distribution.locking import lock_project, sync_project
 from ortpkg.distribution.opening_references import use_package
 from ortpkg.distribution.package_signing import sign_artifact, sign_package
 from ortpkg.distribution.package_sources import opened_source
+from ortpkg.distribution.project.project_file import find_project
 from ortpkg.distribution.publishing import publish
 from ortpkg.distribution.pulling import pull
-from ortpkg.distribution.upgrading import find_outdated, upgrade
-from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import ArtifactFormatError, LockError, SignatureError
-from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, dump_digests
-from ortpkg.package.reader import open_package
-from ortpkg.project.project_file import find_project
-from ortpkg.registry.artifact import (
+from ortpkg.distribution.registry.artifact import (
     PackageFile,
     documents_descriptor,
     dump_artifact,
     file_descriptor,
 )
-from ortpkg.registry.document_layer import pack_documents, tar_of
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.references import LayoutReference, parse_reference
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.store.package_store import PackageStore
-from ortpkg.trust.publisher_trust import publisher_trust
-from ortpkg.trust.signing import signing_certificates
-from ortpkg.trust.signing.openssf_signature import sign_digests
-from ortpkg.trust.signing.registry_signatures import attach_signature, signature_tag
-from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
+from ortpkg.distribution.registry.document_layer import pack_documents, tar_of
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE
+from ortpkg.distribution.registry_signatures import attach_signature, signature_tag
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.upgrading import find_outdated, upgrade
+from ortpkg.distribution.variant_choice import InstallWishes
+from ortpkg.foundations.errors import ArtifactFormatError, LockError, SignatureError
+from ortpkg.foundations.storage.hashing import hash_bytes
+from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, dump_digests
+from ortpkg.package.reader import open_package
+from ortpkg.package.references.package_references import LayoutReference, parse_reference
+from ortpkg.package.trust.publisher_trust import publisher_trust
+from ortpkg.package.trust.signing import signing_certificates
+from ortpkg.package.trust.signing.openssf_signature import sign_digests
+from ortpkg.package.trust.signing.signing_keys import PrivateKey, new_private_key
 from tests.distribution.conftest import PACKED_PATH, SAMPLES
 from tests.registry.file_server import FileServer
 from tests.trust.signing.signers import Authority, new_key, record_of

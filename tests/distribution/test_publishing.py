@@ -12,30 +12,32 @@ import pytest
 
 from ortpkg.distribution.package_signing import sign_package
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.artifact import PackageArtifact, parse_artifact
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.document_layer import unpack_documents
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry_signatures import attached_signatures
 from ortpkg.distribution.variant_needs import needs_of_variants
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ArtifactNotFoundError,
     DigestMismatchError,
     PackageFormatError,
     UsageError,
 )
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.registry.artifact import PackageArtifact, parse_artifact
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.document_layer import unpack_documents
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.registry_signatures import attached_signatures
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.package.trust.signing.signing_keys import new_private_key
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"
 
 
 @pytest.fixture
 def digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     return Path(shutil.copytree(SAMPLES / "digits.ortpackage", tmp_path / "digits.ortpackage"))
 
 

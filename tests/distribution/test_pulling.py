@@ -11,11 +11,11 @@ import pytest
 
 import ortpkg
 from ortpkg.distribution.pulling import pull
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import AuthoringError, StoreError
-from ortpkg.storage.file_operations import FileOperations, Readable
-from ortpkg.storage.hashing import FileDigest, Progress
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import AuthoringError, StoreError
+from ortpkg.foundations.storage.file_operations import FileOperations, Readable
+from ortpkg.foundations.storage.hashing import FileDigest, Progress
 
 CPU = InstallWishes(profiles=("plain-server",))
 #: For documents, and what has to be to spare.

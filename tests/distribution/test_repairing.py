@@ -10,12 +10,12 @@ import pytest
 import ortpkg as ort
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.oci_layout import OciLayout
 from ortpkg.distribution.repairing import repair
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import ArtifactNotFoundError, StoreError
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import ArtifactNotFoundError, StoreError
 from tests.cli.conftest import DIGITS, RunCommand
 from tests.cli.conftest import ortpkg as ortpkg
 

@@ -16,10 +16,10 @@ import pytest
 import ortpkg as ort
 from ortpkg.cli.app import run
 from ortpkg.distribution.installation import install
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import StoreError
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.receipts import FileMode
+from ortpkg.foundations.errors import StoreError
+from ortpkg.package.receipts import FileMode
 from tests.cli.conftest import RunCommand
 from tests.cli.conftest import ortpkg as ortpkg
 from tests.store.store_packages import AT_ONCE

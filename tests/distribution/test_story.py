@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.cli.app import run
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.package_store import PackageStore
 from tests.distribution import two_machines
 from tests.distribution.conftest import SAMPLES
 
@@ -47,7 +47,9 @@ def test_every_block_runs_in_order_and_says_what_the_page_says(
 def test_two_machines_print_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     (tmp_path / "machines").mkdir()
     page = two_machines.PAGE.read_text(encoding="utf-8")
 

@@ -12,17 +12,17 @@ import pytest
 import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.package_index import resolve_package
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.upgrading import find_outdated
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.errors import ArtifactFormatError, ArtifactNotFoundError, LayerMismatchError
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.package_index import resolve_package
-from ortpkg.registry.references import OciReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.registry.repository import INDEX_MEDIA_TYPE, MANIFEST_MEDIA_TYPE
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.store.package_store import PackageStore
+from ortpkg.foundations.errors import ArtifactFormatError, ArtifactNotFoundError, LayerMismatchError
+from ortpkg.foundations.storage.hashing import hash_bytes
+from ortpkg.package.references.package_references import OciReference, parse_reference
 from tests.distribution.conftest import SAMPLES
 from tests.registry.fault_proxy import FaultProxy, fault_proxy
 from tests.registry.in_process_registry import InProcessRegistry, running

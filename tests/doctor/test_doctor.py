@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.profiles import read_profile
-from ortpkg.doctor.diagnosis import clean, doctor, report_lines, report_to_json, report_to_markdown
-from ortpkg.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
-from ortpkg.doctor.missing_eps import REMEDIES
-from ortpkg.doctor.situation import DeviceFile, Situation, device_files, gather
-from ortpkg.providers.ep_discovery.library_refusals import (
+from ortpkg.api.doctor.diagnosis import (
+    clean,
+    doctor,
+    report_lines,
+    report_to_json,
+    report_to_markdown,
+)
+from ortpkg.api.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
+from ortpkg.api.doctor.missing_eps import REMEDIES
+from ortpkg.api.doctor.situation import DeviceFile, Situation, device_files, gather
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.profiles import read_profile
+from ortpkg.runtime.providers.ep_discovery.library_refusals import (
     HALF_INSTALLED,
     refusal_sentence,
     refusal_text,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.doctor import native_libraries
-from ortpkg.doctor.native_libraries import loader_sentences, refusals
+from ortpkg.api.doctor import native_libraries
+from ortpkg.api.doctor.native_libraries import loader_sentences, refusals
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="doctor loads libraries on Linux")
 _LIBRARY = next((Path(np.__file__).parent / "random").glob("_bounded_integers*.so"))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ortpkg.documents.document_schemas import (
+from ortpkg.foundations.documents.document_schemas import (
     check_schema,
     is_valid,
     load_schema,

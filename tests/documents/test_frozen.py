@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze, thaw
+from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping, freeze, thaw
 
 
 @pytest.mark.parametrize(

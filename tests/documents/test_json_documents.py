@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.documents.document_limits import DocumentLimits
-from ortpkg.documents.frozen import freeze
-from ortpkg.documents.json_documents import (
+from ortpkg.foundations.documents.document_limits import DocumentLimits
+from ortpkg.foundations.documents.frozen import freeze
+from ortpkg.foundations.documents.json_documents import (
     dump_document,
     parse_document,
     read_document,
     read_json,
 )
-from ortpkg.documents.json_limits import parse_counted_json
-from ortpkg.errors import Finding, PackageFormatError
+from ortpkg.foundations.documents.json_limits import parse_counted_json
+from ortpkg.foundations.errors import Finding, PackageFormatError
 
 SMALL = DocumentLimits(nbytes=1000, depth=5, values=20, string_length=30, number_length=10)
 

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.documents.findings import json_pointer
-from ortpkg.documents.json_positions import Position, find_positions
+from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.json_positions import Position, find_positions
 
 TEXT = """{
   "a": {"b/c": [1, {"d": "}{"}]},

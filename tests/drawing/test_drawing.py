@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.drawing.scales import Scale, maxima, scale_of
-from ortpkg.drawing.svg import (
+from ortpkg.foundations.drawing.scales import Scale, maxima, scale_of
+from ortpkg.foundations.drawing.svg import (
     area,
     box,
     boxes,

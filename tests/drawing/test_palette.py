@@ -7,7 +7,13 @@ import re
 
 import pytest
 
-from ortpkg.drawing.palette import FILL_COUNT, THEME, document_style, fill_kind, stylesheet
+from ortpkg.foundations.drawing.palette import (
+    FILL_COUNT,
+    THEME,
+    document_style,
+    fill_kind,
+    stylesheet,
+)
 
 _SOFT = ("good-soft", "warn-soft", "bad-soft")
 _FILLS = tuple(f"ep-{number}" for number in range(FILL_COUNT))

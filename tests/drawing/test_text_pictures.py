@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.drawing.text_pictures import (
+from ortpkg.foundations.drawing.text_pictures import (
     cell,
     cell_map,
     cell_width,

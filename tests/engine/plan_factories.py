@@ -12,15 +12,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
-from ortpkg.engine.execution_plan import ExecutionPlan, OrtDevice, create_execution_plan
 from ortpkg.graph.graph import ArrayInitializer, Graph
+from ortpkg.graph.shapes.expressions import Size
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef
-from ortpkg.kernels.op_kernel import Compute, OpKernelInfo
-from ortpkg.providers.execution_provider import GraphViewer
-from ortpkg.shapes.expressions import Size
+from ortpkg.runtime.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
+from ortpkg.runtime.engine.execution_plan import ExecutionPlan, OrtDevice, create_execution_plan
+from ortpkg.runtime.kernels.kernel_registry import KernelDef
+from ortpkg.runtime.kernels.op_kernel import Compute, OpKernelInfo
+from ortpkg.runtime.providers.execution_provider import GraphViewer
 
 PROVIDER = "FakeExecutionProvider"
 DEVICE = OrtDevice("Fake", 64)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter, compute_use_counts
-from ortpkg.errors import PlanVerificationError
-from ortpkg.shapes.expressions import symbol
+from ortpkg.foundations.errors import PlanVerificationError
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.runtime.engine.allocation_planner import AllocKind, ProgramCounter, compute_use_counts
 from tests.engine.plan_factories import Planned, execution_plan_of, graph_of
 
 CHAIN = """

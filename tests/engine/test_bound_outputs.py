@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.engine.bound_outputs import BoundOutputs
+from ortpkg.runtime.engine.bound_outputs import BoundOutputs
 from tests.engine.plan_factories import Planned
 
 #: y may be made where x lies; z is made from x's neighbour, which two nodes read.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.claim_cycles import are_free_of_cycles, leaves_and_returns
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.topology import topological_order
+from ortpkg.runtime.engine.claim_cycles import are_free_of_cycles, leaves_and_returns
 
 
 def diamond() -> Graph:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.execution_plan import ABSENT, OrtValueNameIdxMap, create_execution_plan
-from ortpkg.errors import InvalidGraphError, ModelError, StatusCode
+from ortpkg.foundations.errors import InvalidGraphError, ModelError, StatusCode
 from ortpkg.graph.topology import topological_order
-from ortpkg.providers.execution_provider import GraphViewer
+from ortpkg.runtime.engine.execution_plan import ABSENT, OrtValueNameIdxMap, create_execution_plan
+from ortpkg.runtime.providers.execution_provider import GraphViewer
 from tests.engine.plan_factories import DEVICE, PROVIDER, execution_plan_of, fake_kernel, graph_of
 
 DIAMOND = """

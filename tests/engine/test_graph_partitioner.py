@@ -8,17 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.graph_partitioner import partition_graph
-from ortpkg.engine.kernel_lookup import find_kernels
-from ortpkg.engine.partition import PartitionResult
-from ortpkg.errors import CompileError, ExecutionProviderError, KernelNotFoundError, StatusCode
-from ortpkg.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
+from ortpkg.foundations.errors import (
+    CompileError,
+    ExecutionProviderError,
+    KernelNotFoundError,
+    StatusCode,
+)
+from ortpkg.foundations.errors.onnxruntime_exceptions import NotImplemented as OrtNotImplemented
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelRegistry
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.graph_partitioner import partition_graph
+from ortpkg.runtime.engine.kernel_lookup import find_kernels
+from ortpkg.runtime.engine.partition import PartitionResult
+from ortpkg.runtime.kernels.kernel_registry import KernelRegistry
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -26,7 +32,6 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.shapes.inference import infer_types
 from tests.engine.plan_factories import fake_kernel
 from tests.session.conftest import model_of
 

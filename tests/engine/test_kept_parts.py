@@ -8,11 +8,11 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.engine.kept_parts import ValueParts, string_data_nbytes
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import LimitExceededError
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.engine.kept_parts import ValueParts, string_data_nbytes
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 LIMIT_NBYTES = 4_000_000
 

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.engine.execution_plan import OrtDevice
-from ortpkg.engine.memory_pattern import (
+from ortpkg.foundations.buffer_layout import MemoryPattern
+from ortpkg.foundations.errors import StatusCode, UsageError
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.engine.execution_plan import OrtDevice
+from ortpkg.runtime.engine.memory_pattern import (
     MemoryPatternGroup,
     OrtValuePatternPlanner,
     has_symbolic_sizes,
     trace_static_shapes,
 )
-from ortpkg.errors import StatusCode, UsageError
-from ortpkg.planning.buffer_layout import MemoryPattern
-from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
 
 CHAIN = "a = Conv(x)\nb = Conv(a)\nc = Conv(b)\ny = Conv(c)"

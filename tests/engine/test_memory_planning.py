@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
-from ortpkg.engine.memory_pattern import MemoryPatternGroup, trace_static_shapes
-from ortpkg.engine.memory_planning import plan_memory
-from ortpkg.engine.plan_verifier import verify_plan
-from ortpkg.planning.buffer_layout import Buffer, lay_out, least_possible_peak
-from ortpkg.shapes.expressions import symbol
+from ortpkg.foundations.buffer_layout import Buffer, lay_out, least_possible_peak
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.runtime.engine.allocation_planner import AllocationPlan, AllocKind, plan_allocations
+from ortpkg.runtime.engine.memory_pattern import MemoryPatternGroup, trace_static_shapes
+from ortpkg.runtime.engine.memory_planning import plan_memory
+from ortpkg.runtime.engine.plan_verifier import verify_plan
 from tests.engine.plan_factories import DEVICE, Planned
 
 #: ``d`` takes over the place of ``a`` by size, and so keeps ``c``, which outgrows it, from lying

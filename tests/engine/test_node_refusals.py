@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.node_refusals import refusal_groups, refusal_summary, refused_nodes
-from ortpkg.engine.partition import Partition
+from ortpkg.runtime.engine.node_refusals import refusal_groups, refusal_summary, refused_nodes
+from ortpkg.runtime.engine.partition import Partition
 
 
 def _partition(operators: str, *, reasons: dict[int, str], path: str = "") -> Partition:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.output_checks import is_value, value_check
 from ortpkg.graph.types import (
     ElementType,
     MapType,
@@ -16,6 +15,7 @@ from ortpkg.graph.types import (
     TensorType,
     ValueType,
 )
+from ortpkg.runtime.engine.output_checks import is_value, value_check
 
 FLOATS = TensorType(ElementType.FLOAT, (2, "N"))
 RIGHT, OTHER_TYPE, OTHER_SIZE = (

@@ -6,8 +6,8 @@ import onnx.parser
 import pytest
 
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.node_work import operation_count
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.providers.node_work import operation_count
 
 SIZES = (
     "float[2,3] x, float[3,5] w, float[5,3] t, float[2,4,8,8] image, "

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine import placement_search
-from ortpkg.engine.placement_search import HOST, PlacementProblem, find_cheapest, weigh
+from ortpkg.runtime.engine import placement_search
+from ortpkg.runtime.engine.placement_search import HOST, PlacementProblem, find_cheapest, weigh
 
 #: Two providers: one in the CPU's memory, one far away. A copy costs 10 each way.
 FAR = {"memory_of": (1, 0), "crossing_costs": (0, 0), "limits": (None, None)}

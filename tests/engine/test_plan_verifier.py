@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine import plan_verifier
-from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter
-from ortpkg.engine.execution_plan import OrtDevice
-from ortpkg.engine.memory_pattern import MemoryPatternGroup
-from ortpkg.engine.memory_pattern import trace_static_shapes as trace
-from ortpkg.engine.plan_verifier import verify_plan
-from ortpkg.errors import PlanVerificationError
-from ortpkg.planning.buffer_layout import Buffer, MemoryPattern, least_possible_peak
-from ortpkg.shapes.expressions import symbol
+from ortpkg.foundations.buffer_layout import Buffer, MemoryPattern, least_possible_peak
+from ortpkg.foundations.errors import PlanVerificationError
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.runtime.engine import plan_verifier
+from ortpkg.runtime.engine.allocation_planner import AllocKind, ProgramCounter
+from ortpkg.runtime.engine.execution_plan import OrtDevice
+from ortpkg.runtime.engine.memory_pattern import MemoryPatternGroup
+from ortpkg.runtime.engine.memory_pattern import trace_static_shapes as trace
+from ortpkg.runtime.engine.plan_verifier import verify_plan
 from tests.engine.plan_factories import DEVICE, Planned
 
 FORK = "a = Conv(x)\nb = Conv(a)\ny = Sub(a, b)"

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, LimitExceededError
-from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.foundations.errors import CancelledError, LimitExceededError
+from ortpkg.foundations.host.memory import machine_memory_nbytes
+from ortpkg.runtime.engine.run_control import RunControl
 
 
 def test_charges_add_up_and_come_back() -> None:

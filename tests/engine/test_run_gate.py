@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from ortpkg.engine.run_gate import RunGate
-from ortpkg.errors import SessionError
+from ortpkg.foundations.errors import SessionError
+from ortpkg.runtime.engine.run_gate import RunGate
 
 _MOST_S = 60
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.engine.allocation_planner import AllocationPlan
-from ortpkg.engine.memory_pattern import MemoryPatternGroup
-from ortpkg.engine.memory_planning import plan_memory
-from ortpkg.engine.plan_verifier import verify_plan
-from ortpkg.engine.size_classes import STATIC_CLASS, SizeClass, SizeClassPlanner
-from ortpkg.engine.symbolic_peak import peak_formulas
-from ortpkg.shapes.expressions import Size, evaluate, symbol
-from ortpkg.shapes.size_operations import floor_divide, larger, smaller
+from ortpkg.graph.shapes.expressions import Size, evaluate, symbol
+from ortpkg.graph.shapes.size_operations import floor_divide, larger, smaller
+from ortpkg.runtime.engine.allocation_planner import AllocationPlan
+from ortpkg.runtime.engine.memory_pattern import MemoryPatternGroup
+from ortpkg.runtime.engine.memory_planning import plan_memory
+from ortpkg.runtime.engine.plan_verifier import verify_plan
+from ortpkg.runtime.engine.size_classes import STATIC_CLASS, SizeClass, SizeClassPlanner
+from ortpkg.runtime.engine.symbolic_peak import peak_formulas
 from tests.engine.plan_factories import DEVICE, Planned
 
 B, L, P = symbol("batch"), symbol("length"), symbol("past")

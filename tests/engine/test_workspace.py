@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.execution_plan import OrtDevice
-from ortpkg.engine.memory_pattern import MemoryPatternGroup, trace_static_shapes
-from ortpkg.engine.size_classes import STATIC_CLASS, SizeClass
-from ortpkg.engine.workspace import MOST_CLASSES, Workspace, WorkspacePool
-from ortpkg.errors import PlanVerificationError, StatusCode
-from ortpkg.planning.buffer_layout import MemoryPattern
+from ortpkg.foundations.buffer_layout import MemoryPattern
+from ortpkg.foundations.errors import PlanVerificationError, StatusCode
+from ortpkg.runtime.engine.execution_plan import OrtDevice
+from ortpkg.runtime.engine.memory_pattern import MemoryPatternGroup, trace_static_shapes
+from ortpkg.runtime.engine.size_classes import STATIC_CLASS, SizeClass
+from ortpkg.runtime.engine.workspace import MOST_CLASSES, Workspace, WorkspacePool
 from tests.engine.plan_factories import DEVICE, Planned
 
 FLOAT = np.dtype(np.float32)

@@ -16,9 +16,9 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
-from ortpkg.ep_context.ep_context_workspace import shared_workspace
-from ortpkg.isolation import backend_probe
-from ortpkg.providers import plugins
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.runtime.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.runtime.providers import plugins
 from tests.ep_context.compiling import compiled, without_share
 from tests.ep_context.fake_compiler import NAME
 from tests.warm.popen import warm_popen

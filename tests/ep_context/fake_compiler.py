@@ -10,21 +10,21 @@ from typing import Any
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from ortpkg.engine.run_control import RunControl
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.graph.graph import Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode, GraphViewer
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.compiling_provider import CompilingProvider
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import ExecutionProvider, FusedNode, GraphViewer
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 
 NAME = "FakeExecutionProvider"
 ENVIRONMENT = ContextDescriptor(

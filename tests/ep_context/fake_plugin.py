@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.graph.graph import Graph
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.runtime.providers.execution_provider import ExecutionProvider, FusedNode
 from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ortpkg.isolation.worker import Message
+from ortpkg.foundations.isolation.worker import Message
 
 
 def open_backend(**_arguments: Any) -> Callable[[Message], Message]:

@@ -10,8 +10,8 @@ import pytest
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.errors import NoSuitableVariantError, UsageError
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.foundations.errors import NoSuitableVariantError, UsageError
+from ortpkg.selection.matching.verdict import ReasonCode
 from tests.ep_context.compiling import compiled
 from tests.ep_context.conftest import EXPECTED, X
 

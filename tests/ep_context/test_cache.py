@@ -20,22 +20,22 @@ import onnx
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.ep_context import partition_digests as digests
-from ortpkg.ep_context.cache_outcome import CacheOutcome
-from ortpkg.ep_context.cached_sessions import SessionCache
-from ortpkg.ep_context.ep_context_cache import EpContextCache, context_key
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry, Part
-from ortpkg.errors import CompileError
+from ortpkg.compiler.machine_code.abi import ABI_VERSION
+from ortpkg.foundations.errors import CompileError
+from ortpkg.foundations.storage import file_replacement
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.machine_code.abi import ABI_VERSION
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_state import create_session_state
-from ortpkg.storage import file_replacement
+from ortpkg.runtime.ep_context import partition_digests as digests
+from ortpkg.runtime.ep_context.cache_outcome import CacheOutcome
+from ortpkg.runtime.ep_context.cached_sessions import SessionCache
+from ortpkg.runtime.ep_context.ep_context_cache import EpContextCache, context_key
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import FusedNode
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_state import create_session_state
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, FakeCompiler, run, state_of
 
@@ -293,7 +293,7 @@ def test_notes_that_are_none_are_passed_over(folder: Path) -> None:
 def external(model: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The model with its weights in a file; every digest is remembered at once."""
     monkeypatch.setattr(digests, "_LEAST_REMEMBERED_NBYTES", 0)
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_stamp._LEAST_AGE_NS", 0)
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "facts"))
     onnx.save(
         onnx.load(model), model, save_as_external_data=True, location="w.bin", size_threshold=0

@@ -27,17 +27,17 @@ from filelock import FileLock
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.ep_context import ep_context_cache
-from ortpkg.ep_context.cache_clearing import clearing_of
-from ortpkg.ep_context.claim_refusals import kept_refusals
-from ortpkg.ep_context.ep_context_cache import EpContextCache
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import ExecutionProviderError, LimitExceededError
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import ExecutionProviderError, LimitExceededError
+from ortpkg.foundations.storage import file_replacement
 from ortpkg.graph.onnx_writer import to_model_proto
-from ortpkg.providers import native_model
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
-from ortpkg.storage import file_replacement
+from ortpkg.runtime.ep_context import ep_context_cache
+from ortpkg.runtime.ep_context.cache_clearing import clearing_of
+from ortpkg.runtime.ep_context.claim_refusals import kept_refusals
+from ortpkg.runtime.ep_context.ep_context_cache import EpContextCache
+from ortpkg.runtime.providers import native_model
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.ep_context.conftest import EXPECTED, ROOT, X
 from tests.ep_context.test_native_libraries import BACKENDS, BRIDGE, MIXED, OPENVINO, save
 
@@ -52,7 +52,7 @@ class Compilations:
         self._lock = threading.Lock()
         names = {OPENVINO: ("openvino_library", "OpenVinoLibrary")}
         module, name = names.get(backend, ("onnxruntime_contexts", "OptimizingLibrary"))
-        library = getattr(pytest.importorskip(f"ortpkg.providers.{module}"), name)
+        library = getattr(pytest.importorskip(f"ortpkg.runtime.providers.{module}"), name)
         compile_model, import_model = library.compile_model, library.import_model
 
         def counted_compile(*arguments: Any) -> Any:
@@ -197,7 +197,7 @@ def test_where_the_library_takes_nothing_the_next_session_does_not_ask_it(
 def test_what_failed_for_want_of_memory_is_tried_again(
     model: Path, folder: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     def fail(*_arguments: object) -> Any:
         raise error
@@ -301,7 +301,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from ortpkg.providers.openvino_library import OpenVinoLibrary
+from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 from tests.ep_context.conftest import X
 from tests.ep_context.test_cache_of_libraries import run_once
 

@@ -11,12 +11,12 @@ import onnx.parser
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.ep_context import cache_owner
-from ortpkg.ep_context.cache_owner import foreign_writers
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_state import create_session_state
+from ortpkg.runtime.ep_context import cache_owner
+from ortpkg.runtime.ep_context.cache_owner import foreign_writers
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_state import create_session_state
 from tests.ep_context.fake_compiler import FakeCompiler, run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="folders have owners on POSIX")

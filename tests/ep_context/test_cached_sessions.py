@@ -13,13 +13,13 @@ import onnx.parser
 import pytest
 
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.ep_context import cached_sessions
-from ortpkg.ep_context.cached_sessions import SessionCache
-from ortpkg.ep_context.ep_context_cache import EpContextCache
-from ortpkg.errors import ModelNotFoundError
+from ortpkg.foundations.errors import ModelNotFoundError
 from ortpkg.graph import onnx_reader
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.runtime.ep_context import cached_sessions
+from ortpkg.runtime.ep_context.cached_sessions import SessionCache
+from ortpkg.runtime.ep_context.ep_context_cache import EpContextCache
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.test_cache_of_libraries import EPS, Compilations
 from tests.ep_context.test_native_libraries import BACKENDS, BRIDGE, MIXED, OPENVINO, save
@@ -56,7 +56,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(Path(source))
         return load_model(source, **keywords)
 
-    monkeypatch.setattr("ortpkg.session.model_loading.load_model", load)
+    monkeypatch.setattr("ortpkg.runtime.session.model_loading.load_model", load)
     return found
 
 
@@ -210,7 +210,9 @@ def test_files_that_change_while_a_session_is_made_are_not_kept(
     model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = external(model)
-    openvino_library = pytest.importorskip("ortpkg.providers.openvino_library").OpenVinoLibrary
+    openvino_library = pytest.importorskip(
+        "ortpkg.runtime.providers.openvino_library"
+    ).OpenVinoLibrary
     compile_model = openvino_library.compile_model
 
     def replace_and_compile(*arguments: Any) -> Any:
@@ -283,7 +285,7 @@ def test_other_sessions_are_not_kept_as_a_whole(model: Path, folder: Path, way: 
 def test_a_model_of_which_most_stays_on_the_cpu_is_not_kept(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.session.cached_session.MOST_MODEL_NBYTES", 8)
+    monkeypatch.setattr("ortpkg.runtime.session.cached_session.MOST_MODEL_NBYTES", 8)
     run_once(save(MIXED, tmp_path / "mixed.onnx"))
     assert len(list(folder.glob("*.bin"))) == 2
     assert list(folder.glob("*.session*")) == []

@@ -20,8 +20,8 @@ import ortpkg
 from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.compiling import compile_package
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.ep_context.ep_context_file import open_context_file
-from ortpkg.errors import (
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.errors import (
     AuthoringError,
     CompileError,
     DigestMismatchError,
@@ -30,9 +30,9 @@ from ortpkg.errors import (
     UnknownComponentError,
     UsageError,
 )
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.providers import plugins
-from ortpkg.providers.llvm_compatibility import compatibility_info, host_extras
+from ortpkg.runtime.ep_context.ep_context_file import open_context_file
+from ortpkg.runtime.providers import plugins
+from ortpkg.runtime.providers.llvm_compatibility import compatibility_info, host_extras
 from tests.ep_context.at_work import AtWork
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X

@@ -22,15 +22,15 @@ import pytest
 import ortpkg
 from ortpkg.authoring.compiling import compile_model_files
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.ep_context_file import open_context_file
-from ortpkg.ep_context.ep_context_options import SHARE_EP_CONTEXTS
-from ortpkg.errors import AuthoringError, UsageError
+from ortpkg.foundations.errors import AuthoringError, UsageError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.file_stamp import file_stamp
+from ortpkg.machine.hardware import EpDevice
 from ortpkg.package.integrity.digests import STAGING_PREFIX
-from ortpkg.session import compile_models
-from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.file_stamp import file_stamp
+from ortpkg.runtime.ep_context.ep_context_file import open_context_file
+from ortpkg.runtime.ep_context.ep_context_options import SHARE_EP_CONTEXTS
+from ortpkg.runtime.session import compile_models
+from ortpkg.runtime.session.compile_models import CompiledModel, CompileJob, CompileRequest
 from tests.ep_context.compiling import WIDTH, tree, two_models
 from tests.ep_context.fake_compiler import NAME as FAKE
 
@@ -270,7 +270,7 @@ def test_config_entries_reach_onnxruntime_where_it_compiles_itself(
     monkeypatch.setattr(compile_models, "_described", lambda _output, _device: made)
     monkeypatch.setitem(
         sys.modules,
-        "ortpkg.providers.onnxruntime_compiler",
+        "ortpkg.runtime.providers.onnxruntime_compiler",
         SimpleNamespace(OnnxRuntimeCompiler=Compiler),
     )
     jobs = tuple(

@@ -11,15 +11,15 @@ import pytest
 import ortpkg
 from ortpkg.authoring.compile_wishes import CompileWishes, default_name
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.machine_probe import probe
-from ortpkg.devices.profiles import make_profile
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import CompileError, UsageError
-from ortpkg.machine_code.cpu_targets import host_target, target_named
-from ortpkg.providers.llvm_compatibility import distance
-from ortpkg.selection.variant_facts import Precision, precision_of
+from ortpkg.compiler.machine_code.cpu_targets import host_target, target_named
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import CompileError, UsageError
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.machine_probe import probe
+from ortpkg.machine.profiles import make_profile
+from ortpkg.runtime.providers.llvm_compatibility import distance
+from ortpkg.selection.matching.variant_facts import Precision, precision_of
 from tests.ep_context.compiling import compiled, tree
 from tests.ep_context.conftest import EXPECTED, X
 
@@ -182,7 +182,7 @@ def test_without_a_compiler_the_nearest_target_comes_first_whatever_was_declared
     assert nearest is not None
     older = [each for each in _TARGETS if each.startswith(f"{nearest.os}-{nearest.family}")]
     compiled(package, ep="llvm", targets=tuple(reversed(older)))
-    monkeypatch.setattr("ortpkg.providers.llvm_factory.has_compiler", lambda: False)
+    monkeypatch.setattr("ortpkg.runtime.providers.llvm_factory.has_compiler", lambda: False)
     selection = ortpkg.ModelPackage(package).select()
     assert selection.best is not None
     assert selection.best.variant.name == f"plain-{nearest.short_name}"

@@ -16,11 +16,12 @@ import pytest
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.distribution.package_signing import sign_package
-from ortpkg.ep_context.ep_context_reader import EpContextReader
-from ortpkg.errors import EpContextError, TrustRequiredError
-from ortpkg.measuring.canary import canary
-from ortpkg.trust import context_trust, judged_contexts
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.foundations.errors import EpContextError, TrustRequiredError
+from ortpkg.package.trust.signing.signing_keys import new_private_key
+from ortpkg.runtime.ep_context import judged_contexts
+from ortpkg.runtime.ep_context.ep_context_reader import EpContextReader
+from ortpkg.selection.contexts import context_trust
+from ortpkg.selection.measuring.canary import canary
 from tests.ep_context.compiling import compiled, two_models, without_share
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -180,8 +181,8 @@ def test_a_context_made_here_is_hashed_once_and_again_when_it_changed(
     fake_package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del machine
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
-    monkeypatch.setattr("ortpkg.storage.digest_cache._LEAST_REMEMBERED_NBYTES", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.digest_cache._LEAST_REMEMBERED_NBYTES", 0)
     variant = ortpkg.ModelPackage(fake_package).best_variant()
     variant.create_session(verify=False)
     with monkeypatch.context() as patched:
@@ -287,7 +288,9 @@ def test_a_child_that_measures_loads_what_its_parent_looked_at(
         _renamed_over(binary, binary.read_bytes() + b"another's")
         return found
 
-    monkeypatch.setattr("ortpkg.measuring.candidate_making.check_model_file", checked_and_swapped)
+    monkeypatch.setattr(
+        "ortpkg.selection.measuring.candidate_making.check_model_file", checked_and_swapped
+    )
     found = canary(opened.info, variant.selection.best)
     assert "'net_ctx_fake.bin' of 'net_ctx.onnx' is not the one that was looked at" in found.reason
 

@@ -22,7 +22,8 @@ from ortpkg.authoring.compiling import compile_package
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.distribution.package_signing import sign_package
 from ortpkg.distribution.publishing import publish
-from ortpkg.errors import (
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.foundations.errors import (
     AuthoringError,
     DigestMismatchError,
     ExitCode,
@@ -32,10 +33,9 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.package.derived_variants import derivation_of
-from ortpkg.registry.references import LayoutReference, parse_reference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.selection.verdict import ReasonCode
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.package.references.package_references import LayoutReference, parse_reference
+from ortpkg.package.trust.signing.signing_keys import new_private_key
+from ortpkg.selection.matching.verdict import ReasonCode
 from tests.ep_context.compiling import compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -453,7 +453,7 @@ def test_a_source_that_did_not_change_since_it_was_recorded_is_not_read(
     def refused(path: Path) -> str:
         pytest.fail(f"{path} was hashed")
 
-    monkeypatch.setattr("ortpkg.storage.digest_cache.file_sha256", refused)
+    monkeypatch.setattr("ortpkg.foundations.storage.digest_cache.file_sha256", refused)
     assert ortpkg.ModelPackage(package).best_variant().name == "plain-llvm"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.ep_context.context_node import (
+from ortpkg.foundations.errors import InvalidGraphError
+from ortpkg.graph.graph import Attribute, Graph, Node
+from ortpkg.runtime.ep_context.context_node import (
     EpContextAttributes,
     ep_context_attributes,
     ep_context_nodes,
     is_ep_context,
 )
-from ortpkg.errors import InvalidGraphError
-from ortpkg.graph.graph import Attribute, Graph, Node
 
 
 def node_of(**attributes: Attribute) -> Node:

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.ep_context.context_file_writing import context_chunks, write_context_file
-from ortpkg.ep_context.ep_context_descriptor import (
+from ortpkg.foundations.errors import EpContextError, StatusCode
+from ortpkg.foundations.storage.context_file_mark import MAGIC
+from ortpkg.runtime.ep_context.context_file_writing import context_chunks, write_context_file
+from ortpkg.runtime.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     descriptor_from_json,
     find_mismatch,
 )
-from ortpkg.ep_context.ep_context_file import ContextEntry, ContextFile, open_context_file
-from ortpkg.errors import EpContextError, StatusCode
-from ortpkg.storage.context_file_mark import MAGIC
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, ContextFile, open_context_file
 
 EP = "OpenVINOExecutionProvider"
 DESCRIPTOR = ContextDescriptor(

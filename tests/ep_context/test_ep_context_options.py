@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.ep_context.ep_context_options import ep_context_options
-from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.foundations.errors import InvalidSessionOptionError
+from ortpkg.runtime.ep_context.ep_context_options import ep_context_options
 
 MODEL = Path("/models/net.onnx")
 

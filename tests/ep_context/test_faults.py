@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     CompileError,
     ExecutionProviderError,
     InvalidSessionOptionError,
@@ -20,7 +19,8 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     FusedNode,
     GraphViewer,

@@ -12,9 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.ep_context.context_node import ep_context_attributes, ep_context_nodes
-from ortpkg.ep_context.ep_context_file import open_context_file
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     EpContextError,
     EpContextWriteError,
     ExitCode,
@@ -24,8 +22,10 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.execution_provider import FusedNode
+from ortpkg.runtime.ep_context.context_node import ep_context_attributes, ep_context_nodes
+from ortpkg.runtime.ep_context.ep_context_file import open_context_file
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.execution_provider import FusedNode
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, NAME, FakeCompiler, run, state_of
 

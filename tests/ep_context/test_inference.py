@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.errors import EpContextError, KernelNotFoundError, OrtpkgError, StatusCode
+from ortpkg.foundations.errors import EpContextError, KernelNotFoundError, OrtpkgError, StatusCode
 from tests.ep_context.conftest import EXPECTED, TEXT, W, X
 from tests.ep_context.fake_compiler import ENVIRONMENT, FakeCompiler, run, state_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.ep_context.ep_context_cache import EpContextCache
-from ortpkg.ep_context.kernel_cache import CachedKernel, KernelCache
+from ortpkg.compiler.machine_code.kernel_cache import CachedKernel, KernelCache
+from ortpkg.runtime.ep_context.ep_context_cache import EpContextCache
 
 _KEY = "ab" * 32
 _KERNEL = CachedKernel(functions={"kernel": 2}, code=b"\x90\n\x90\xc3")

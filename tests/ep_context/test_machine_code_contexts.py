@@ -13,16 +13,16 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.codegen import compiler
-from ortpkg.ep_context.context_file_writing import write_context_file
-from ortpkg.ep_context.ep_context_file import Part, open_context_file
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import CompileError, EpContextError, StatusCode
-from ortpkg.machine_code.abi import ABI_VERSION, COMPILER_VERSION
-from ortpkg.machine_code.cpu_targets import FULL_PRECISION, target_named
-from ortpkg.providers.llvm_execution_provider import LLVMExecutionProvider
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.compiler import compiler
+from ortpkg.compiler.machine_code.abi import ABI_VERSION, COMPILER_VERSION
+from ortpkg.compiler.machine_code.cpu_targets import FULL_PRECISION, target_named
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.foundations.errors import CompileError, EpContextError, StatusCode
+from ortpkg.runtime.ep_context.context_file_writing import write_context_file
+from ortpkg.runtime.ep_context.ep_context_file import Part, open_context_file
+from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
 
 

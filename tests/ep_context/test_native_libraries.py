@@ -13,28 +13,28 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.ep_context.ep_context_file import open_context_file
-from ortpkg.ep_context.ep_context_workspace import shared_workspace
-from ortpkg.ep_context.mapped_context import map_context
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import CompileError, EpContextError, KernelNotFoundError, StatusCode
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import CompileError, EpContextError, KernelNotFoundError, StatusCode
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.providers import first_load
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.ep_context.ep_context_file import open_context_file
+from ortpkg.runtime.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.runtime.ep_context.mapped_context import map_context
+from ortpkg.runtime.providers import first_load
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.ep_registry import find_factory
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
     NodeComputeInfo,
 )
-from ortpkg.providers.isolated_model import IsolatedLibrary
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_state import create_session_state
+from ortpkg.runtime.providers.isolated_model import IsolatedLibrary
+from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_state import create_session_state
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import FakeCompiler, run, state_of
 
@@ -123,7 +123,7 @@ def test_an_operator_that_openvino_names_with_its_version_is_left_without_trying
 ) -> None:
     """It says "Det-17"."""
     pytest.importorskip(OPENVINO)
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     text = """<ir_version: 10, opset_import: ["" : 17]> g (float[3, 3] x) => (float[3, 3] y, float d) {
         e = Exp(x) n = Neg(e) a = Abs(n) s = Sin(a) d = Det(e) y = Sqrt(s)
@@ -565,7 +565,8 @@ def test_a_blob_that_ends_its_library_ends_a_child_only(
     openvino_context: Path, fault: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.providers.isolated_model._FUNCTION", "tests.ep_context.faulty_backend:open_backend"
+        "ortpkg.runtime.providers.isolated_model._FUNCTION",
+        "tests.ep_context.faulty_backend:open_backend",
     )
     monkeypatch.setattr(first_load, "FIRST_LOAD_TIMEOUT_S", 3.0)
     monkeypatch.setenv("FAULTY_BACKEND", fault)

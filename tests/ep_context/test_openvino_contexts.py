@@ -11,12 +11,12 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.ep_names import OPENVINO_EP
-from ortpkg.errors import EpContextError, InvalidSessionOptionError
-from ortpkg.providers.openvino_container import OpenVinoContainer
-from ortpkg.providers.openvino_requirements import blob_requirements
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.foundations.ep_names import OPENVINO_EP
+from ortpkg.foundations.errors import EpContextError, InvalidSessionOptionError
+from ortpkg.runtime.providers.openvino_container import OpenVinoContainer
+from ortpkg.runtime.providers.openvino_requirements import blob_requirements
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.ep_context.conftest import X
 from tests.providers.openvino_containers import bson, container
 

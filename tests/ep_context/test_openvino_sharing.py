@@ -18,21 +18,21 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.ep_context.context_file_writing import write_context_file
-from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
-from ortpkg.ep_context.ep_context_workspace import shared_workspace
-from ortpkg.ep_names import OPENVINO_EP
-from ortpkg.errors import EpContextError, StatusCode
-from ortpkg.providers import first_load
-from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.native_library import NativeModel
-from ortpkg.session.compile_models import CompileJob, CompileRequest, compile_models
+from ortpkg.foundations.ep_names import OPENVINO_EP
+from ortpkg.foundations.errors import EpContextError, StatusCode
+from ortpkg.runtime.ep_context.context_file_writing import write_context_file
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, open_context_file
+from ortpkg.runtime.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.runtime.providers import first_load
+from ortpkg.runtime.providers.ep_registry import find_factory
+from ortpkg.runtime.providers.execution_provider import ExecutionProvider
+from ortpkg.runtime.providers.native_library import NativeModel
+from ortpkg.runtime.session.compile_models import CompileJob, CompileRequest, compile_models
 from tests.ep_context.fake_compiler import run, state_of
 
 openvino = pytest.importorskip("openvino")
-from ortpkg.providers import openvino_group  # noqa: E402 - needs openvino
-from ortpkg.providers.openvino_library import OpenVinoLibrary  # noqa: E402
+from ortpkg.runtime.providers import openvino_group  # noqa: E402 - needs openvino
+from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary  # noqa: E402
 
 GROUP = {"ep_context_enable": "1", "ep_share_ep_contexts": "1"}
 WIDTH = 256

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from ortpkg.ep_context import partition_digests
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.runtime.ep_context import partition_digests
 
 
 def _graph_of(folder: Path, element_type: int, count: int, nbytes: int) -> Graph:

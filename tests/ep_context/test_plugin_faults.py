@@ -14,12 +14,17 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import EpContextError, ExecutionProviderError, StatusCode, TrustRequiredError
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.isolation.worker import Message, Worker
-from ortpkg.providers import first_load, plugins
-from ortpkg.providers.isolated_model import LoadLimits
-from ortpkg.session import plugin_context_loader
+from ortpkg.foundations.errors import (
+    EpContextError,
+    ExecutionProviderError,
+    StatusCode,
+    TrustRequiredError,
+)
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.foundations.isolation.worker import Message, Worker
+from ortpkg.runtime.providers import first_load, plugins
+from ortpkg.runtime.providers.isolated_model import LoadLimits
+from ortpkg.runtime.session import plugin_context_loader
 from tests.ep_context.conftest import EXPECTED, ROOT, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 

@@ -10,8 +10,8 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.ep_context.ep_context_file import open_context_file
-from ortpkg.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.runtime.ep_context.ep_context_file import open_context_file
+from ortpkg.runtime.ep_context.ep_context_workspace import shared_workspace
 from tests.ep_context.conftest import EXPECTED, B, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 

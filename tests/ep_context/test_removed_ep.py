@@ -12,7 +12,7 @@ from onnx import helper
 import ortpkg
 from ortpkg.authoring.rules import model_rules
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     EpContextError,
     NoSuitableVariantError,
     Severity,

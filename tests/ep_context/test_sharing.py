@@ -14,24 +14,30 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.engine import ep_context_model
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry, Part, open_context_file
-from ortpkg.ep_context.ep_context_workspace import EpContextWorkspace, shared_workspace
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import EpContextError, OrtpkgError, SessionError, StatusCode, TrustRequiredError
+from ortpkg.compiler.machine_code.loaded_program import LoadedProgram
+from ortpkg.compiler.machine_code.program_parts import load_parts
+from ortpkg.compiler.machine_code.thread_team import ThreadTeam
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.foundations.errors import (
+    EpContextError,
+    OrtpkgError,
+    SessionError,
+    StatusCode,
+    TrustRequiredError,
+)
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program_parts import load_parts
-from ortpkg.machine_code.thread_team import ThreadTeam
-from ortpkg.providers import llvm_execution_provider
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.providers.llvm_execution_provider import LLVMExecutionProvider
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.runtime.engine import ep_context_model
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, Part, open_context_file
+from ortpkg.runtime.ep_context.ep_context_workspace import EpContextWorkspace, shared_workspace
+from ortpkg.runtime.providers import llvm_execution_provider
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.execution_provider import FusedNode
+from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME, FakeCompiler, run, state_of
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.graph.shapes.inference import STRICT_VARIABLE
 from ortpkg.graph.types import ElementType, SequenceType, TensorType, numpy_dtype
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
-from ortpkg.shapes.inference import STRICT_VARIABLE
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 from tests.fuzz.authoring import attack_authoring
 from tests.fuzz.enlarged import attack_memory
 from tests.fuzz.kinds import HANG_S, MEMORY_LIMIT_NBYTES, TIMEOUT_S

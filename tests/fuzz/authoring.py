@@ -18,12 +18,12 @@ from ortpkg.authoring.convert import convert
 from ortpkg.authoring.merge import merge
 from ortpkg.authoring.sharing.dedup import dedup
 from ortpkg.authoring.slim import slim
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.archive.package_archive import pack_package
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.package_info import PackageFormat
-from ortpkg.storage.file_operations import FileOperations
 from tests.fuzz.mutants import mutated_document
 from tests.fuzz.packages import sample_packages
 

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.foundations.isolation.polling import polled
 from ortpkg.graph.graph import Node
-from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.polling import polled
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.fuzz.kinds import MEMORY_LIMIT_NBYTES
 from tests.fuzz.operators import operator_cases
 from tests.kernels.node_runner import RunContext, as_node, make_compute

@@ -13,7 +13,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from ortpkg.graph.graph import MICROSOFT_DOMAIN
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 
 _MOST_INPUTS = 12
 _MOST_OUTPUTS = 5

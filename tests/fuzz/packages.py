@@ -18,7 +18,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.package_checks import validate
 from ortpkg.cli.package_json import package_json
-from ortpkg.errors import OrtpkgError, PackageFormatError
+from ortpkg.foundations.errors import OrtpkgError, PackageFormatError
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.package_info import PackageFormat
 from tests.fuzz.mutants import mutated_document

@@ -13,8 +13,8 @@ import onnx.parser
 import pytest
 from google.protobuf import text_format  # type: ignore[import-untyped]
 
-from ortpkg.errors import OrtpkgError
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.fuzz.attacks import attack, attack_model, problem_of
 from tests.fuzz.driver import Attack, attack_seeds
 from tests.fuzz.kinds import KINDS, NOTHING
@@ -191,7 +191,7 @@ def test_a_shape_function_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatc
     def failing(_context: object) -> None:
         raise IndexError("no such input")
 
-    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: failing)
+    monkeypatch.setattr("ortpkg.graph.shapes.inference.find_inference", lambda *_operator: failing)
 
     assert "IndexError: no such input" in str(attack(1, "Relu"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.compiler.machine_code.cpu_targets import host_target
 from tests.fuzz.machine_code.comparison import difference
 from tests.fuzz.machine_code.compiled_graphs import outcome_of
 from tests.fuzz.machine_code.graph_maker import Array, Value

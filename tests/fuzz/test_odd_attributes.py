@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.errors import InvalidGraphError, OrtpkgError
+from ortpkg.foundations.errors import InvalidGraphError, OrtpkgError
 from tests.fuzz.odd_attributes import model_of_odd_attributes, odd_operators
 from tests.fuzz.operators import Feeds
 from tests.graph.model_factories import parse

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import AdapterFileError, UsageError
+from ortpkg.foundations.errors import AdapterFileError, UsageError
 
 _TENSORS: dict[str, Any] = {
     "a": np.arange(10, dtype=np.float32).reshape(5, 2),

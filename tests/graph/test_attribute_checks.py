@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from ortpkg import InferenceSession
-from ortpkg.errors import InvalidGraphError, OrtpkgError, RunError
+from ortpkg.foundations.errors import InvalidGraphError, OrtpkgError, RunError
 from ortpkg.graph.attribute_checks import attribute_problems, open_question
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
 from tests.graph.model_factories import parse
 from tests.kernels.node_runner import as_node
 

@@ -9,7 +9,7 @@ import pytest
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.opening import kind_of
-from ortpkg.errors import ModelFileError, PackageNotFoundError
+from ortpkg.foundations.errors import ModelFileError, PackageNotFoundError
 from ortpkg.graph.foreign_models import foreign_model
 
 FILES = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.graph import ArrayInitializer, Attribute, Graph, Use
 from ortpkg.graph.graph_checks import check_consistency
 from ortpkg.graph.types import ElementType, TensorType

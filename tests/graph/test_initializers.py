@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.errors import ModelFileError, ModelNotFoundError
+from ortpkg.foundations.errors import ModelFileError, ModelNotFoundError
 from ortpkg.graph.external_data import ExternalDataFolder
 from ortpkg.graph.initializers import MappedInitializer, SparseInitializer, TensorReader
 from ortpkg.graph.model_limits import ModelLimits

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.errors import AuthoringError, ModelFileError
+from ortpkg.foundations.errors import AuthoringError, ModelFileError
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.onnx_reader import load_model
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import LimitExceededError, ModelFileError
+from ortpkg.foundations.errors import LimitExceededError, ModelFileError
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.message_cost import charge_message
 from ortpkg.graph.model_file import read_model_file
@@ -24,10 +24,10 @@ ALLOWED_NBYTES = LIMIT_NBYTES * 12 // 10 + 100_000_000
 MODEL = parse("g (float[1] x) => (float[1] y) { y = Relu(x) }").SerializeToString()
 _LOADS = """
 import json, sys
-from ortpkg.errors import LimitExceededError
-from ortpkg.host.memory import peak_memory_nbytes
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.foundations.host.memory import peak_memory_nbytes
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 limit, *paths = sys.argv[1:]
 options = SessionOptions(memory_limit_nbytes=int(limit))

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.errors import InvalidGraphError, ModelFileError, ModelNotFoundError
+from ortpkg.foundations.errors import InvalidGraphError, ModelFileError, ModelNotFoundError
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import (

@@ -12,13 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ortpkg.errors import InvalidGraphError, ModelFileError
+from ortpkg.foundations.errors import InvalidGraphError, ModelFileError
 from ortpkg.graph.graph_checks import check_consistency
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import save_model, to_model_proto
 from ortpkg.graph.types import ElementType, TensorType
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.graph.model_factories import parse, save
 
 

@@ -6,7 +6,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.onnx_reader import load_model
 from tests.graph.model_factories import parse
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order

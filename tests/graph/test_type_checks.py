@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.type_checks import verify_types
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.shapes.inference import infer_types
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.graph.model_factories import parse
 
 INPUTS = (

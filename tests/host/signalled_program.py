@@ -11,8 +11,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ortpkg.errors import RunError
-from ortpkg.host.signal_handlers import call_with_handlers_errors, raised_by_signal_handler
+from ortpkg.foundations.errors import RunError
+from ortpkg.foundations.host.signal_handlers import (
+    call_with_handlers_errors,
+    raised_by_signal_handler,
+)
 
 
 class Deadline(Exception):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.host import cores
-from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.compiler.machine_code.thread_team import ThreadTeam
+from ortpkg.foundations.host import cores
 from tests.fake_blas import install_fake_blas
 from tests.session.conftest import session_of
 
@@ -117,7 +117,7 @@ def test_products_on_numpy_have_the_quotas_threads_unless_the_caller_states_othe
     stated: int, seen: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = install_fake_blas(monkeypatch)
-    monkeypatch.setattr("ortpkg.session.inference_session.threads_for_quota", lambda: 1)
+    monkeypatch.setattr("ortpkg.runtime.session.inference_session.threads_for_quota", lambda: 1)
     text = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
     with session_of(text, intra_op_num_threads=stated) as session:
         session.run(None, {"x": np.zeros(2, np.float32)})

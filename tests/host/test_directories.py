@@ -10,8 +10,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from ortpkg.errors import UsageError
-from ortpkg.host.directories import (
+from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.host.directories import (
     below_home,
     cache_directory,
     config_directory,

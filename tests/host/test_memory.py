@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.host import memory
-from ortpkg.host.descendants import descendants_of
-from ortpkg.host.memory import (
+from ortpkg.foundations.host import memory
+from ortpkg.foundations.host.descendants import descendants_of
+from ortpkg.foundations.host.memory import (
     DescendantMemory,
     machine_memory_nbytes,
     peak_memory_nbytes,
     physical_memory_nbytes,
     resident_nbytes,
 )
-from ortpkg.isolation.child import call_in_child
+from ortpkg.foundations.isolation.child import call_in_child
 
 
 def test_a_limit_of_the_container_counts_where_it_is_lower(
@@ -76,6 +76,6 @@ def test_peak_memory_is_that_of_this_program(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="ru_maxrss is all that there is")
 def test_a_child_does_not_inherit_the_peak_of_a_large_parent() -> None:
     hoard = np.ones(40_000_000)  # 320 MB
-    answer = call_in_child("ortpkg.host.memory:peak_memory_nbytes", {}, timeout_s=60)
+    answer = call_in_child("ortpkg.foundations.host.memory:peak_memory_nbytes", {}, timeout_s=60)
     assert hoard.nbytes > 300_000_000
     assert answer.value < 100_000_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import RunError
-from ortpkg.host.signal_handlers import call_with_handlers_errors
+from ortpkg.foundations.errors import RunError
+from ortpkg.foundations.host.signal_handlers import call_with_handlers_errors
 from tests.host.signalled_program import HANDLERS
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGUSR1")

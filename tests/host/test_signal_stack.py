@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parents[2]
 
 _KEPT = """
 import ctypes, mmap, signal
-from ortpkg.host.signal_stack import keep_signal_stack
+from ortpkg.foundations.host.signal_stack import keep_signal_stack
 from ctypes import c_int, c_size_t, c_void_p
 
 class Stack(ctypes.Structure):
@@ -45,7 +45,7 @@ signal.raise_signal(signal.SIGUSR1)
 _SESSIONS = """
 import gc, signal, threading
 import numpy as np, onnx.parser
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 
 model = onnx.parser.parse_model(
     '<ir_version: 10, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Exp(x) }'

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ortpkg.host.turns import Turn, uninterrupted
+from ortpkg.foundations.host.turns import Turn, uninterrupted
 
 
 def test_one_has_the_turn_at_a_time_and_an_interrupt_ends_it() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.releases.release_selector import select_as_release
-from ortpkg.selection.verdict import Selection
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.releases.release_selector import select_as_release
 from tests.interop.packages import AZURE, CPU
 from tests.interop.protocol import Eps
 

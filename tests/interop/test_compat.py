@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import PackageError
+from ortpkg.foundations.errors import PackageError
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.reader import open_package
 from tests.interop.case import STABLE_LINES, Case

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from ortpkg import ModelPackage, SessionOptions
-from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
+from ortpkg.foundations.errors import InvalidSessionOptionError, OrtpkgError, PackageError
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.reader import open_package
-from ortpkg.trust.session_option_values import read_as_onnxruntime
-from ortpkg.trust.typed_options_1_32 import MOE_PREFIX, TYPED_SINCE_1_32
+from ortpkg.package.trust.session_option_values import read_as_onnxruntime
+from ortpkg.package.trust.typed_options_1_32 import MOE_PREFIX, TYPED_SINCE_1_32
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
 from tests.interop.compat_selection import eps_of, select_here
 from tests.interop.component_run_cases import SELECT_CASES, SESSION_CASES

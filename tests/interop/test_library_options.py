@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
-from ortpkg.trust.library_options import LIBRARY_SESSION_OPTIONS
+from ortpkg.package.trust.library_options import LIBRARY_SESSION_OPTIONS
 from tests.interop.wheels import library_of, releases_under_test
 
 pytestmark = pytest.mark.interop

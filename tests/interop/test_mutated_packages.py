@@ -17,11 +17,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.errors import PackageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30
+from ortpkg.foundations.errors import PackageError
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
-from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.selection.releases.release_1_27 import read_as_1_27
 from tests.interop.case import WITH_AZURE, Case
 from tests.interop.compat_selection import select_here
 from tests.interop.conftest import PackageWriter, ReleaseStarter

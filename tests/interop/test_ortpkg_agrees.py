@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ortpkg import ModelPackage
-from ortpkg.errors import ModelError
+from ortpkg.foundations.errors import ModelError
 from tests.interop.conftest import PackageWriter, ReleaseStarter
 from tests.interop.packages import (
     Tree,

@@ -147,7 +147,9 @@ def test_profiles_are_named_as_onnxruntime_names_them(
 def test_profiles_that_begin_together_have_names_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.engine.profiler.time.time_ns", lambda: 1_700_000_000_999_000_000)
+    monkeypatch.setattr(
+        "ortpkg.runtime.engine.profiler.time.time_ns", lambda: 1_700_000_000_999_000_000
+    )
     options = ortpkg.SessionOptions(enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
     sessions = [ortpkg.InferenceSession(_MODEL, options, providers=CPU) for _ in range(2)]
     paths = {session.end_profiling() for session in sessions}

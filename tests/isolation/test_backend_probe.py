@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError, UsageError
-from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
-from ortpkg.isolation.child import ChildOutcome, ChildResult
+from ortpkg.foundations.errors import ExecutionProviderError, UsageError
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult
 
 
 class _Child:
@@ -33,7 +33,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def _child(monkeypatch: pytest.MonkeyPatch, *results: ChildResult) -> _Child:
     child = _Child(*results)
-    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", child)
+    monkeypatch.setattr("ortpkg.foundations.isolation.child.call_in_child", child)
     return child
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult, call_in_child
 
 _FOREIGN = """
 import ctypes, os, subprocess, sys, time
@@ -192,7 +192,7 @@ def test_a_child_does_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> No
         f"def hang():\n    Path({str(mark)!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
     )
     text = (
-        "from ortpkg.isolation.child import call_in_child; call_in_child('hanging:hang', {},"
+        "from ortpkg.foundations.isolation.child import call_in_child; call_in_child('hanging:hang', {},"
         " timeout_s=600)"
     )
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])

@@ -201,8 +201,8 @@ def is_harmless(path: Path, allowed: Sequence[Path]) -> bool:
 @pytest.mark.parametrize(
     "program",
     [
-        "import ortpkg.providers.openvino_library",
-        "from ortpkg.providers.openvino_probe import list_devices; list_devices()",
+        "import ortpkg.runtime.providers.openvino_library",
+        "from ortpkg.runtime.providers.openvino_probe import list_devices; list_devices()",
         (
             "import ortpkg; ortpkg.InferenceSession(PKG + '/models/classifier/cpu-fp32/model.onnx',"
             " backend='openvino')"
@@ -227,7 +227,7 @@ def test_the_hook_sees_what_openvino_does_by_itself(tmp_path: Path) -> None:
 
 def test_the_hook_refuses_and_notes_the_network_in_a_child_too(tmp_path: Path) -> None:
     program = (
-        "from ortpkg.isolation.child import"
+        "from ortpkg.foundations.isolation.child import"
         " call_in_child;print(call_in_child('socket:create_connection', {'address': ['localhost',"
         " 9]}, timeout_s=60).reason)"
     )
@@ -241,7 +241,7 @@ def test_the_telemetry_package_is_as_it_was_for_the_program_itself(tmp_path: Pat
     pytest.importorskip("openvino")
     program = (
         "import sys, openvino_telemetry as before;"
-        "import ortpkg.providers.openvino_library, openvino_telemetry;"
+        "import ortpkg.runtime.providers.openvino_library, openvino_telemetry;"
         "assert openvino_telemetry is before, 'another module'"
     )
     done = run_audited(["-c", program], tmp_path)

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, LimitExceededError
-from ortpkg.isolation import run_watch
-from ortpkg.isolation.run_watch import run_watched
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions
+from ortpkg.foundations.errors import CancelledError, LimitExceededError
+from ortpkg.foundations.isolation import run_watch
+from ortpkg.foundations.isolation.run_watch import run_watched
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions
 
 
 class Context:

@@ -14,7 +14,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ortpkg.isolation.worker import Buffer, Message, Worker, WorkerCallError, WorkerEndedError
+from ortpkg.foundations.isolation.worker import (
+    Buffer,
+    Message,
+    Worker,
+    WorkerCallError,
+    WorkerEndedError,
+)
 
 MAKE = "tests.isolation.worker_functions:make"
 ARGUMENTS = {"greeting": "Hello"}
@@ -156,7 +162,7 @@ def test_a_fork_neither_uses_nor_ends_the_worker_of_its_parent(worker: Worker) -
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_worker_does_not_outlive_a_parent_that_was_killed() -> None:
     program = (
-        "from ortpkg.isolation.worker import Worker, Message\n"
+        "from ortpkg.foundations.isolation.worker import Worker, Message\n"
         f"worker = Worker({MAKE!r}, {ARGUMENTS!r})\n"
         "print(worker.call(Message(header={'action': 'pid'})).header['pid'], flush=True)\n"
         "worker.call(Message(header={'action': 'sleep'}))\n"

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from ortpkg.isolation.worker import Message
+from ortpkg.foundations.isolation.worker import Message
 
 
 def make(greeting: str) -> Callable[[Message], Message]:

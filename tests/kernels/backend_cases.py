@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cache
 from typing import Any
 
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 from tests.conformance.node_cases import node_cases
 from tests.kernels.node_runner import as_value, assert_same, run_model
 

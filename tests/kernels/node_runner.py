@@ -14,12 +14,12 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.foundations.errors import LimitExceededError
 from ortpkg.graph.graph import ArrayInitializer, Attribute, Node
 from ortpkg.graph.types import ElementType, TensorType, ValueType, element_type_of, numpy_dtype
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
-from ortpkg.kernels.kernel_registry import KernelDef
-from ortpkg.kernels.op_kernel import Compute, Tensor, Value
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.kernel_registry import KernelDef
+from ortpkg.runtime.kernels.op_kernel import Compute, Tensor, Value
 
 _GARBAGE = 0xA5
 LATEST_OPSET = onnx.defs.onnx_opset_version()

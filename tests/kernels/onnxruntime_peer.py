@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from ortpkg.graph.types import element_type_of
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.op_kernel import Tensor
 
 
 def run_on_onnxruntime(

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.kernels.special_functions import BLOCK
+from ortpkg.runtime.kernels.special_functions import BLOCK
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 from tests.kernels.backend_cases import cases_of, check_case, operators_with_cases
 
 CASES = operators_with_cases()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.kernels import blas_threads
+from ortpkg.runtime.kernels import blas_threads
 from tests.fake_blas import FakeBlas, install_fake_blas
 from tests.session.conftest import model_of, options_of, session_of
 

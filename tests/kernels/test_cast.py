@@ -11,7 +11,7 @@ import pytest
 
 from ortpkg import InferenceSession
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_model, run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
@@ -61,7 +61,7 @@ def test_floats_out_of_range_become_what_onnxruntime_makes_of_them(
     source: str, target: str, is_x86: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_x86:
-        monkeypatch.setattr("ortpkg.kernels.cast._CPU_IS_X86", False)
+        monkeypatch.setattr("ortpkg.runtime.kernels.cast._CPU_IS_X86", False)
     with np.errstate(over="ignore"):
         x = np.array(_BEYOND * 2, source)
     to = ElementType[target.upper()]

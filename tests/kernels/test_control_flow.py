@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.foundations.errors import CancelledError, LimitExceededError
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.types import ElementType, TensorType
-from ortpkg.kernels.control_flow import if_, loop, scan, scan_8
-from ortpkg.kernels.op_kernel import KernelFactory, Tensor, Value
+from ortpkg.runtime.kernels.control_flow import if_, loop, scan, scan_8
+from ortpkg.runtime.kernels.op_kernel import KernelFactory, Tensor, Value
 from tests.kernels.node_runner import NodeInfo, RunContext
 
 Body = Callable[..., Sequence[Value]]

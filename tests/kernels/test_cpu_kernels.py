@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES, cpu_kernel_registry
-from ortpkg.kernels.kernel_registry import KernelDef, kernel_defs_of
+from ortpkg.runtime.kernels.cpu_kernels import CPU_KERNEL_MODULES, cpu_kernel_registry
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, kernel_defs_of
 from tests.kernels.backend_cases import cases_of
 from tests.kernels.node_runner import (
     RunContext,

@@ -15,8 +15,8 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidGraphError, KernelNotFoundError, RunError, UsageError
-from ortpkg.kernels.custom_ops import has_custom_op
+from ortpkg.foundations.errors import InvalidGraphError, KernelNotFoundError, RunError, UsageError
+from ortpkg.graph.custom_ops import has_custom_op
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 from tests.conformance.node_cases import node_cases
 from tests.kernels.node_runner import run_op
 

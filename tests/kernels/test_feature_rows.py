@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidGraphError, LimitExceededError
+from ortpkg.foundations.errors import InvalidGraphError, LimitExceededError
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

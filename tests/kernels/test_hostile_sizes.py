@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.kernels.axes import grid
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.kernels.axes import grid
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 LIMIT_NBYTES = 8 << 20

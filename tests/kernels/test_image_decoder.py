@@ -14,7 +14,7 @@ import numpy.typing as npt
 import PIL.Image
 import pytest
 
-from ortpkg.errors import LimitExceededError, MissingExtraError
+from ortpkg.foundations.errors import LimitExceededError, MissingExtraError
 from tests.kernels.node_runner import run_op
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (5, 8, 3), np.uint8)

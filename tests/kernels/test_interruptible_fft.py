@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.kernels import interruptible_fft
-from ortpkg.kernels.interruptible_fft import transformed
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.kernels import interruptible_fft
+from ortpkg.runtime.kernels.interruptible_fft import transformed
 from tests.kernels.node_runner import RunContext, run_op
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.kernels import interruptible_sort, sorting
-from ortpkg.kernels.interruptible_sort import sorted_with_indices, unique_elements
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.kernels import interruptible_sort, sorting
+from ortpkg.runtime.kernels.interruptible_sort import sorted_with_indices, unique_elements
 from tests.kernels.node_runner import RunContext, run_op
 
 _NUMBERS = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, -0.0, 1.0, 1.5, -2.0, 7.0])

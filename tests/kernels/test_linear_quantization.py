@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.kernels.linear_quantization import quantize_into, round_into
+from ortpkg.runtime.kernels.linear_quantization import quantize_into, round_into
 
 RANDOM = np.random.default_rng(3)
 

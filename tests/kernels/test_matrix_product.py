@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.kernels.attention import ScoreSteps, attend
-from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.attention import ScoreSteps, attend
+from ortpkg.runtime.kernels.matrix_product import product_in_blocks, stacked_product
+from ortpkg.runtime.kernels.op_kernel import Tensor
 
 
 def random(*shape: int, dtype: type = np.float32, seed: int = 0) -> Tensor:

@@ -9,9 +9,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.foundations.errors import LimitExceededError
 from ortpkg.graph.types import element_type_of
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 HEADS, SHARED, SIZE, BLOCK, BLOCKS = 4, 2, 16, 16, 4

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError
-from ortpkg.kernels import einsum as einsum_module
-from ortpkg.kernels import matrix_product, resampling
-from ortpkg.kernels.matrix_product import product_in_blocks
-from ortpkg.kernels.polling import poll_run, polled, run_interruptibly
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, RunOptions, SessionOptions
+from ortpkg.foundations.errors import CancelledError, LimitExceededError, OrtpkgError
+from ortpkg.foundations.isolation.polling import poll_run, polled, run_interruptibly
+from ortpkg.graph.shapes import resampling
+from ortpkg.runtime.kernels import einsum as einsum_module
+from ortpkg.runtime.kernels import matrix_product
+from ortpkg.runtime.kernels.matrix_product import product_in_blocks
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, RunOptions, SessionOptions
 
 LIMIT_S = 0.5
 
@@ -361,7 +362,7 @@ def test_what_ends_in_time_is_not_touched_afterwards() -> None:
 
 _ENDED_AND_TRACED = """
 import sys, threading
-from ortpkg.kernels import polling
+from ortpkg.foundations.isolation import polling
 
 call = polling._PythonCall()
 thread = threading.Thread(target=call.stop)

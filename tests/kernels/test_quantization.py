@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels.integer_gemm import IntegerMatrix, as_int32, exact_matmul, integer_matrix
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.integer_gemm import (
+    IntegerMatrix,
+    as_int32,
+    exact_matmul,
+    integer_matrix,
+)
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 SCALE = np.array(0.5, np.float32)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.foundations.errors import LimitExceededError
 from ortpkg.graph.types import ElementType
 from tests.kernels.node_runner import run_op
 

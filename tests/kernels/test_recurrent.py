@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 RANDOM = np.random.default_rng(13)

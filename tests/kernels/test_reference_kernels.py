@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from ortpkg.errors import InvalidGraphError, LimitExceededError
+from ortpkg.foundations.errors import InvalidGraphError, LimitExceededError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType, TensorType, ValueType
-from ortpkg.kernels.op_kernel import Compute, Tensor
-from ortpkg.kernels.reference_kernels import find_reference_kernel, has_reference_implementation
+from ortpkg.runtime.kernels.op_kernel import Compute, Tensor
+from ortpkg.runtime.kernels.reference_kernels import (
+    find_reference_kernel,
+    has_reference_implementation,
+)
 from tests.kernels.node_runner import NodeInfo, RunContext, as_node
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.foundations.errors import LimitExceededError
 from ortpkg.graph.load_control import LoadControl, load_limits
-from ortpkg.kernels import regular_expressions
-from ortpkg.kernels.regular_expressions import RegularExpression
+from ortpkg.runtime.kernels import regular_expressions
+from ortpkg.runtime.kernels.regular_expressions import RegularExpression
 
 
 def matches(pattern: str, text: str) -> bool:

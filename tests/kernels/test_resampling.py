@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.kernels.resampling import Sampler, plans_from_scales, plans_from_sizes
+from ortpkg.graph.shapes.resampling import Sampler, plans_from_scales, plans_from_sizes
 from tests.kernels.node_runner import run_op
 
 _HALF = Fraction(1, 2)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidGraphError, LimitExceededError
+from ortpkg.foundations.errors import InvalidGraphError, LimitExceededError
 from ortpkg.graph.graph import ArrayInitializer, Attribute, Node
 from ortpkg.graph.initializers import SparseInitializer
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.generators import constant
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.runtime.kernels.generators import constant
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import NodeInfo, run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

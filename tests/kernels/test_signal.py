@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 

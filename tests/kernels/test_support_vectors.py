@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidGraphError
-from ortpkg.kernels.support_vectors import coupled_probabilities
+from ortpkg.foundations.errors import InvalidGraphError
+from ortpkg.runtime.kernels.support_vectors import coupled_probabilities
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 from tests.kernels.trained_models import ROWS, SUPPORT_VECTORS

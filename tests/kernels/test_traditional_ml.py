@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from tests.kernels.node_runner import as_node, compute_node, run_op
 
 

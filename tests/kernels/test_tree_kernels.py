@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidGraphError
-from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.foundations.errors import InvalidGraphError
+from ortpkg.runtime.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.codegen.emission.executor import executor_module
-from ortpkg.codegen.emission.object_compiler import ObjectCompiler
-from ortpkg.machine_code.cpu_targets import CpuTarget, host_target
-from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
+from ortpkg.compiler.emission.executor import executor_module
+from ortpkg.compiler.emission.object_compiler import ObjectCompiler
+from ortpkg.compiler.machine_code.cpu_targets import CpuTarget, host_target
+from ortpkg.compiler.machine_code.executable_memory import ExecutableCode, map_code
 
 Words = npt.NDArray[np.int64]
 

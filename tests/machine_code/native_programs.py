@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import LimitExceededError
-from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import (
+from ortpkg.compiler.machine_code.program import (
     ArenaBuffer,
     BufferUse,
     ConstantSpec,
@@ -18,8 +16,10 @@ from ortpkg.machine_code.program import (
     Step,
     TensorSpec,
 )
-from ortpkg.machine_code.program_checks import verify_program
-from ortpkg.shapes.expressions import Size, symbol
+from ortpkg.compiler.machine_code.program_checks import verify_program
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.graph.shapes.expressions import Size, symbol
+from ortpkg.graph.types import ElementType
 from tests.machine_code.native_code import ADD_ROW, COUNT, FAIL, SLOW, native_code, this_target
 
 CODE = native_code(ADD_ROW, COUNT, SLOW, FAIL)

@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 from hypothesis import strategies as st
 
-from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import (
+from ortpkg.compiler.machine_code.program import (
     ArenaBuffer,
     BufferUse,
     Condition,
@@ -19,8 +18,9 @@ from ortpkg.machine_code.program import (
     Step,
     TensorSpec,
 )
-from ortpkg.shapes.expressions import Size, TooLargeError, symbol
-from ortpkg.shapes.size_operations import broadcast, floor_divide, larger, remainder, smaller
+from ortpkg.graph.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.graph.shapes.size_operations import broadcast, floor_divide, larger, remainder, smaller
+from ortpkg.graph.types import ElementType
 
 BATCH = symbol("batch")
 FLOAT = ElementType.FLOAT

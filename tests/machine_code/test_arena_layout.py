@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.machine_code.arena_layout import LayoutCache, with_room
-from ortpkg.machine_code.program import ALIGNMENT, ArenaBuffer
+from ortpkg.compiler.machine_code.arena_layout import LayoutCache, with_room
+from ortpkg.compiler.machine_code.program import ALIGNMENT, ArenaBuffer
 
 SPANS = ((0, 1), (1, 2), (2, 3), (0, 3))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.machine_code import array_addresses
-from ortpkg.machine_code.array_addresses import address_of
+from ortpkg.compiler.machine_code import array_addresses
+from ortpkg.compiler.machine_code.array_addresses import address_of
 
 _BLOCK = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 

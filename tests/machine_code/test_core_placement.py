@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ortpkg.machine_code.core_placement import current_core, restrict_to, usable_core_set
+from ortpkg.compiler.machine_code.core_placement import current_core, restrict_to, usable_core_set
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cores are asked for on Linux")

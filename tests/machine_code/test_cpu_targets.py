@@ -6,10 +6,7 @@ import sys
 import llvmlite.binding as llvm
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.devices.machine_probe import probe
-from ortpkg.errors import UsageError
-from ortpkg.machine_code.cpu_targets import (
+from ortpkg.compiler.machine_code.cpu_targets import (
     TARGETS,
     CpuTarget,
     extras_of,
@@ -18,6 +15,9 @@ from ortpkg.machine_code.cpu_targets import (
     target_named,
     targets_of,
 )
+from ortpkg.foundations.errors import UsageError
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
+from ortpkg.machine.machine_probe import probe
 
 V2 = "fpu cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
 V3 = V2 + " avx avx2 bmi1 bmi2 f16c fma abm movbe"
@@ -162,6 +162,6 @@ def test_this_machine_runs_its_own_target() -> None:
 
 
 def test_targets_are_known_without_numpy() -> None:
-    code = "import ortpkg.machine_code.cpu_targets, sys; print({'numpy', 'onnx'} & {*sys.modules})"
+    code = "import ortpkg.compiler.machine_code.cpu_targets, sys; print({'numpy', 'onnx'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

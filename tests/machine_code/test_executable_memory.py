@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError
-from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
-from ortpkg.machine_code.executable_pages import MacosPages, WindowsPages
+from ortpkg.compiler.machine_code.executable_memory import ExecutableCode, map_code
+from ortpkg.compiler.machine_code.executable_pages import MacosPages, WindowsPages
+from ortpkg.foundations.errors import ExecutionProviderError
 
 PAGE = mmap.PAGESIZE
 linux = pytest.mark.skipif(sys.platform != "linux", reason="maps as Linux does")
@@ -125,7 +125,7 @@ def test_descriptors_are_closed_however_it_ends(monkeypatch: pytest.MonkeyPatch)
 def test_a_fork_runs_the_code_of_its_parent_and_maps_its_own() -> None:
     program = f"""
 import os, ctypes
-from ortpkg.machine_code.executable_memory import map_code, _MAPPED
+from ortpkg.compiler.machine_code.executable_memory import map_code, _MAPPED
 call = lambda code: ctypes.CFUNCTYPE(ctypes.c_int)(code.address)()
 code = map_code({constant(7009)[:16]!r})
 _MAPPED._lock.acquire()

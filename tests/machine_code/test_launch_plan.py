@@ -8,11 +8,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import LimitExceededError, RunError
-from ortpkg.graph.types import numpy_dtype
-from ortpkg.machine_code.executor_abi import LAUNCH_WORDS, STATUS_WORDS, STEP_WORDS, LaunchWord
-from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner, bind_symbols
-from ortpkg.machine_code.program import (
+from ortpkg.compiler.machine_code.executor_abi import (
+    LAUNCH_WORDS,
+    STATUS_WORDS,
+    STEP_WORDS,
+    LaunchWord,
+)
+from ortpkg.compiler.machine_code.launch_plan import LaunchPlan, LaunchPlanner, bind_symbols
+from ortpkg.compiler.machine_code.program import (
     ALIGNMENT,
     ArenaBuffer,
     BufferUse,
@@ -21,8 +24,10 @@ from ortpkg.machine_code.program import (
     Space,
     TensorSpec,
 )
-from ortpkg.machine_code.program_checks import input_symbols
-from ortpkg.shapes.expressions import evaluate, symbol
+from ortpkg.compiler.machine_code.program_checks import input_symbols
+from ortpkg.foundations.errors import LimitExceededError, RunError
+from ortpkg.graph.shapes.expressions import evaluate, symbol
+from ortpkg.graph.types import numpy_dtype
 from tests.machine_code.programs import BATCH, FLOAT, programs, small_program
 
 Shapes = tuple[tuple[int, ...], ...]

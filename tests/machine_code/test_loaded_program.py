@@ -10,24 +10,24 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.compiler.machine_code.aligned_memory import aligned_block
+from ortpkg.compiler.machine_code.executable_memory import map_code
+from ortpkg.compiler.machine_code.loaded_program import LoadedProgram
+from ortpkg.compiler.machine_code.program import (
+    ConstantSpec,
+    Program,
+    Step,
+)
+from ortpkg.compiler.machine_code.thread_team import ThreadTeam
+from ortpkg.foundations.errors import (
     CancelledError,
     EpContextError,
     LimitExceededError,
     OrtpkgError,
     RunError,
 )
-from ortpkg.machine_code.aligned_memory import aligned_block
-from ortpkg.machine_code.executable_memory import map_code
-from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program import (
-    ConstantSpec,
-    Program,
-    Step,
-)
-from ortpkg.machine_code.thread_team import ThreadTeam
-from ortpkg.shapes.expressions import Size
-from ortpkg.shapes.size_operations import floor_divide
+from ortpkg.graph.shapes.expressions import Size
+from ortpkg.graph.shapes.size_operations import floor_divide
 from tests.machine_code.native_code import this_target
 from tests.machine_code.native_programs import (
     CODE,
@@ -100,7 +100,7 @@ def test_sizes_that_grow_take_new_memory_now_and_then_alone(
 
     loaded = load(chain(3))
     loaded.compute([rows_of(1000)], Context())
-    monkeypatch.setattr("ortpkg.machine_code.loaded_program.aligned_block", note)
+    monkeypatch.setattr("ortpkg.compiler.machine_code.loaded_program.aligned_block", note)
     for count in range(1001, 1061):
         loaded.compute([rows_of(count)], Context())
     blocks = [nbytes for nbytes in taken if nbytes > rows_of(1000).nbytes]
@@ -316,7 +316,7 @@ def test_a_failed_access_is_told_and_the_program_runs_on(
 def test_many_shapes_keep_a_bounded_number_of_plans(
     load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.machine_code.loaded_program._MOST_PLANS", 8)
+    monkeypatch.setattr("ortpkg.compiler.machine_code.loaded_program._MOST_PLANS", 8)
     loaded = load(chain(3))
     for count in [*range(1, 40), *range(39, 0, -1)]:
         x = rows_of(count)

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ortpkg.errors import EpContextError
-from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import (
+from ortpkg.compiler.machine_code.program import (
     ArenaBuffer,
     BufferUse,
     Condition,
@@ -18,8 +16,10 @@ from ortpkg.machine_code.program import (
     Space,
     TensorSpec,
 )
-from ortpkg.machine_code.program_checks import verify_program
-from ortpkg.shapes.expressions import symbol
+from ortpkg.compiler.machine_code.program_checks import verify_program
+from ortpkg.foundations.errors import EpContextError
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.graph.types import ElementType
 from tests.machine_code.programs import BATCH, programs, small_program
 
 PROGRAM = small_program()

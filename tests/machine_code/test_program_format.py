@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import EpContextError
-from ortpkg.machine_code.program import Program
-from ortpkg.machine_code.program_format import dump_program, load_program
+from ortpkg.compiler.machine_code.program import Program
+from ortpkg.compiler.machine_code.program_format import dump_program, load_program
+from ortpkg.foundations.errors import EpContextError
 from tests.machine_code.programs import programs, small_program
 
 DUMPED = dump_program(small_program())

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortpkg.errors import CompileError, EpContextError
-from ortpkg.machine_code.program_parts import dump_parts, load_parts, read_program
-from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.compiler.machine_code.program_parts import dump_parts, load_parts, read_program
+from ortpkg.compiler.machine_code.thread_team import ThreadTeam
+from ortpkg.foundations.errors import CompileError, EpContextError
 from tests.machine_code.native_programs import CODE, WEIGHTS, Context, chain, rows_of
 
 PROGRAM = chain(3)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import (
+from ortpkg.compiler.machine_code.program import (
     ArenaBuffer,
     BufferUse,
     ConstantSpec,
@@ -14,8 +13,9 @@ from ortpkg.machine_code.program import (
     Step,
     TensorSpec,
 )
-from ortpkg.machine_code.program_text import program_text
-from ortpkg.shapes.expressions import symbol
+from ortpkg.compiler.machine_code.program_text import program_text
+from ortpkg.graph.shapes.expressions import symbol
+from ortpkg.graph.types import ElementType
 
 
 def test_a_program_is_shown_with_its_memory_and_its_steps() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.machine_code.step_sharing import MOST_COST_PS, Sharing, share_steps
+from ortpkg.compiler.machine_code.step_sharing import MOST_COST_PS, Sharing, share_steps
 
 US = 10**6
 

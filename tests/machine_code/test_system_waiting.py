@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.machine_code.system_waiting import WaitFunctions, functions_of, wait_functions
+from ortpkg.compiler.machine_code.system_waiting import WaitFunctions, functions_of, wait_functions
 
 SYSTEMS = {
     "linux": ["syscall"],

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.host.cores import usable_cores
-from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
-from ortpkg.machine_code.thread_team import LeftLaunch, ThreadTeam
+from ortpkg.compiler.machine_code.executable_memory import ExecutableCode, map_code
+from ortpkg.compiler.machine_code.thread_team import LeftLaunch, ThreadTeam
+from ortpkg.foundations.host.cores import usable_cores
 from tests.machine_code.native_code import COUNT, native_code
 
 CODE = native_code(COUNT)
@@ -112,7 +112,9 @@ def test_workers_stay_off_the_core_that_their_leader_is_on(
         pytest.skip("there is one core")
     team = ThreadTeam(2)
     for core in sorted(cores)[:2]:
-        monkeypatch.setattr("ortpkg.machine_code.thread_team.current_core", lambda core=core: core)
+        monkeypatch.setattr(
+            "ortpkg.compiler.machine_code.thread_team.current_core", lambda core=core: core
+        )
         use(team, code)
         (native_id,) = [each.native_id for each in workers() if each.native_id is not None]
         assert os.sched_getaffinity(native_id) == cores - {core}
@@ -220,8 +222,8 @@ def test_teams_that_come_and_go_leave_nothing(code: ExecutableCode) -> None:
 
 PROGRAM = """
 import os, sys, threading
-from ortpkg.machine_code.executable_memory import map_code
-from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.compiler.machine_code.executable_memory import map_code
+from ortpkg.compiler.machine_code.thread_team import ThreadTeam
 code = map_code(open(sys.argv[1], "rb").read())
 functions = eval(sys.argv[2])
 team = ThreadTeam(3)

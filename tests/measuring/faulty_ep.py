@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.providers.ep_factory import CpuDevicesEpFactory
-from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvider
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.providers.ep_factory import CpuDevicesEpFactory
+from ortpkg.runtime.providers.execution_provider import BackendPlacement, ExecutionProvider
+from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.runtime.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 
 EP_NAME = "FaultyExecutionProvider"
 

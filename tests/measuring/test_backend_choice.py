@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import CPU_EP
-from ortpkg.measuring.record_store import write_records
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.machine.hardware import EpDevice
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.providers.machine_offer import MachineOffer, this_machine
-from ortpkg.selection.measurements import Measurement, device_key
+from ortpkg.runtime.providers.machine_offer import MachineOffer, this_machine
+from ortpkg.selection.matching.measurements import Measurement, device_key
+from ortpkg.selection.measuring.record_store import write_records
 from tests.measuring.conftest import DIGITS, LineMaker
 
 pytest.importorskip("onnxruntime")

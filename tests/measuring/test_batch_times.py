@@ -12,24 +12,24 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.bench.benchmark import BenchWishes, bench
+from ortpkg.api.bench.benchmark import BenchWishes, bench
 from ortpkg.graph.model_signature import read_model_signature
-from ortpkg.measuring.batch_times import (
+from ortpkg.runtime.providers.machine_offer import this_machine
+from ortpkg.selection.matching.measurements import Measurement
+from ortpkg.selection.measuring.batch_times import (
     Arrays,
     can_be_joined,
     measure_batches,
     recorded_batch_times,
 )
-from ortpkg.measuring.measured_candidates import Plan
-from ortpkg.measuring.record_format import (
+from ortpkg.selection.measuring.measured_candidates import Plan
+from ortpkg.selection.measuring.record_format import (
     MachineRecord,
     PackageRecord,
     RecordFormatError,
     dump_record,
     parse_record,
 )
-from ortpkg.providers.machine_offer import this_machine
-from ortpkg.selection.measurements import Measurement
 
 _RECORD = PackageRecord(
     name="scale",
@@ -62,7 +62,7 @@ _RECORD = PackageRecord(
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock whose time is its only entry."""
     now = [0.0]
-    monkeypatch.setattr("ortpkg.measuring.batch_times.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("ortpkg.selection.measuring.batch_times.time.perf_counter", lambda: now[0])
     return now
 
 

@@ -20,19 +20,19 @@ import pytest
 from onnx import numpy_helper
 
 import ortpkg
-from ortpkg.bench.benchmark import BenchReport, BenchWishes, bench
+from ortpkg.api.bench.benchmark import BenchReport, BenchWishes, bench
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.cli.bench import _print_result
 from ortpkg.cli.rendering import Output
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import UsageError
-from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
-from ortpkg.measuring import child_worker, measure
-from ortpkg.measuring.bench_candidate import BenchCandidate, thread_options
-from ortpkg.measuring.measure import measure_candidates, run_once
-from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan, Workload
-from ortpkg.measuring.record_store import load_records
-from ortpkg.providers.machine_offer import this_machine
+from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.providers.machine_offer import this_machine
+from ortpkg.selection.measuring import child_worker, measure
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate, thread_options
+from ortpkg.selection.measuring.measure import measure_candidates, run_once
+from ortpkg.selection.measuring.measured_candidates import CandidateResult, Outcome, Plan, Workload
+from ortpkg.selection.measuring.record_store import load_records
 from tests.measuring.conftest import (
     DIGITS,
     FAULTY_EP,
@@ -341,9 +341,9 @@ def test_every_backend_gets_the_same_number_of_threads(
 
 _COUNT_THREADS = """
 import os, sys
-from ortpkg.measuring.bench_candidate import thread_options
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.selection.measuring.bench_candidate import thread_options
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.session.inference_session import InferenceSession
 device = EpDevice(ep_name=sys.argv[3], device=HardwareDevice(type=DeviceType.CPU), backend=sys.argv[2])
 session = InferenceSession(sys.argv[1], ep_devices=[(device, thread_options(device, int(sys.argv[4])))])
 print(len(os.listdir("/proc/self/task")))

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
-from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.canary import CanaryWishes
-from ortpkg.measuring.measured_candidates import Plan, Workload
-from ortpkg.measuring.stored_record import stored_records
-from ortpkg.measuring.variant_trial import check_variant
+from ortpkg.foundations.errors import DigestMismatchError, NoSuitableVariantError
+from ortpkg.machine.hardware import EpDevice
 from ortpkg.package.formats.samples import Tolerance
-from ortpkg.selection.measurements import QuarantineCause
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.matching.measurements import QuarantineCause
+from ortpkg.selection.matching.verdict import ReasonCode
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.canary import CanaryWishes
+from ortpkg.selection.measuring.measured_candidates import Plan, Workload
+from ortpkg.selection.measuring.stored_record import stored_records
+from ortpkg.selection.measuring.variant_trial import check_variant
 from tests.measuring.conftest import (
     FAULTY_EP,
     CommandLine,
@@ -109,7 +109,7 @@ class Tried:
 
     def choose(self) -> str:
         program = (
-            "import sys, ortpkg; from ortpkg.measuring.canary import CanaryWishes\n"
+            "import sys, ortpkg; from ortpkg.selection.measuring.canary import CanaryWishes\n"
             "package = ortpkg.ModelPackage(sys.argv[1], trust=True)\n"
             "wishes = CanaryWishes(on_note=lambda text: print('NOTE', text))\n"
             "found = package.best_variant(canary=wishes)\n"

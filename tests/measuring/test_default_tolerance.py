@@ -3,8 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, default_tolerance, distance
-from ortpkg.selection.variant_facts import Precision
+from ortpkg.selection.matching.variant_facts import Precision
+from ortpkg.selection.measuring.accuracy import (
+    DEFAULT_TOLERANCE,
+    Distance,
+    default_tolerance,
+    distance,
+)
 
 _EXPECTED = np.array([-50.0, 0.01, np.nan, np.inf], np.float32)
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.arrays.synthetic_inputs import synthetic_feed
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from ortpkg.graph.model_signature import ValueSignature
-from ortpkg.measuring.accuracy import distance, farthest
-from ortpkg.measuring.array_file import read_arrays, write_arrays
-from ortpkg.measuring.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
-from ortpkg.measuring.run_statistics import run_times
+from ortpkg.graph.synthetic_inputs import synthetic_feed
 from ortpkg.package.formats.samples import Tolerance
+from ortpkg.selection.measuring.accuracy import distance, farthest
+from ortpkg.selection.measuring.array_file import read_arrays, write_arrays
+from ortpkg.selection.measuring.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
+from ortpkg.selection.measuring.run_statistics import run_times
 
 _TIGHT = {"y": Tolerance(absolute=0.1)}
 

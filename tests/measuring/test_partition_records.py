@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import ortpkg
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.measuring.record_store import write_records
-from ortpkg.providers.machine_offer import this_machine
-from ortpkg.selection.measurements import Measurement, device_key
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_plan import SessionPlan
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.runtime.providers.machine_offer import this_machine
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_plan import SessionPlan
+from ortpkg.selection.matching.measurements import Measurement, device_key
+from ortpkg.selection.measuring.record_store import write_records
 from tests.measuring.conftest import scale_model
 
 VARIANT = "any"

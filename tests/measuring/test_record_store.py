@@ -16,12 +16,22 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.measuring import fingerprint
-from ortpkg.measuring.package_digest import package_digest
-from ortpkg.measuring.record_format import MOST_BYTES
-from ortpkg.measuring.record_store import (
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.runtime.providers.machine_offer import MachineOffer
+from ortpkg.selection.matching.measurements import (
+    CanaryPass,
+    Measurement,
+    QuarantineCause,
+    QuarantineEntry,
+    device_key,
+    versioned_variant,
+)
+from ortpkg.selection.measuring import fingerprint
+from ortpkg.selection.measuring.package_digest import package_digest
+from ortpkg.selection.measuring.record_format import MOST_BYTES
+from ortpkg.selection.measuring.record_store import (
     clear_records,
     clearing_of_quarantine,
     has_passed_canary,
@@ -30,17 +40,7 @@ from ortpkg.measuring.record_store import (
     write_quarantine,
     write_records,
 )
-from ortpkg.measuring.stored_record import stored_records
-from ortpkg.package.package_info import PackageInfo
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.measurements import (
-    CanaryPass,
-    Measurement,
-    QuarantineCause,
-    QuarantineEntry,
-    device_key,
-    versioned_variant,
-)
+from ortpkg.selection.measuring.stored_record import stored_records
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU X", vendor_id=0x8086, architecture="icelake")
 _GPU = HardwareDevice(
@@ -515,7 +515,7 @@ _WRITER = """
 import sys
 import ortpkg
 from tests.measuring.test_record_store import _measurement, _offer
-from ortpkg.measuring.record_store import write_records
+from ortpkg.selection.measuring.record_store import write_records
 info = ortpkg.ModelPackage(sys.argv[1]).info
 for number in range(10):
     assert write_records(info, _offer(), [_measurement(f"{sys.argv[2]}{number}")]) == ""

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measured_candidates import CandidateResult, Outcome
-from ortpkg.measuring.results_picture import results_figure, results_svg
-from ortpkg.measuring.run_statistics import run_times
-from ortpkg.measuring.shown_results import ShownResult, recorded_result, shown_result
-from ortpkg.selection.measurements import Measurement
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.selection.matching.measurements import Measurement
+from ortpkg.selection.measuring.accuracy import Distance
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.measured_candidates import CandidateResult, Outcome
+from ortpkg.selection.measuring.results_picture import results_figure, results_svg
+from ortpkg.selection.measuring.run_statistics import run_times
+from ortpkg.selection.measuring.shown_results import ShownResult, recorded_result, shown_result
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

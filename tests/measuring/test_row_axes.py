@@ -9,10 +9,10 @@ import onnx.parser
 import pytest
 
 from ortpkg.graph.model_signature import read_model_signature
-from ortpkg.measuring.batch_times import can_be_joined
-from ortpkg.measuring.row_axes import RowAxis, row_axes
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline
 from ortpkg.package.package_info import ValueInfo
+from ortpkg.selection.measuring.batch_times import can_be_joined
+from ortpkg.selection.measuring.row_axes import RowAxis, row_axes
 
 ROWS, ONE, WHOLE, UNKNOWN = RowAxis.ROWS, RowAxis.ONE, RowAxis.WHOLE, RowAxis.UNKNOWN
 MIXED = RowAxis.MIXED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.measuring.task_check import check_task
 from ortpkg.package.formats.samples import TaskKind, TaskTolerance
+from ortpkg.selection.measuring.task_check import check_task
 
 _LOGITS = np.array([[0.1, 2.0, 0.3], [3.0, 0.2, 0.1], [0.0, 0.1, 0.2]], np.float32)
 

@@ -15,12 +15,12 @@ import pytest
 
 import ortpkg
 from ortpkg.cli.app import run
-from ortpkg.measuring.canary import canary
-from ortpkg.measuring.candidate_making import candidate_of, embedded_candidate
-from ortpkg.measuring.variant_precision import precision_of_variant
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.providers.machine_offer import this_machine
-from ortpkg.selection.variant_facts import Precision
+from ortpkg.runtime.providers.machine_offer import this_machine
+from ortpkg.selection.matching.variant_facts import Precision
+from ortpkg.selection.measuring.canary import canary
+from ortpkg.selection.measuring.candidate_making import candidate_of, embedded_candidate
+from ortpkg.selection.measuring.variant_precision import precision_of_variant
 
 _HEAD = '<ir_version: 10, opset_import: ["": 21, "com.microsoft": 1]>'
 #: Kind of model → its graph, its precision.

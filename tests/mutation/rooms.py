@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 ROOMS: dict[str, tuple[str, ...]] = {
-    "selection": ("tests/selection", "tests/api", "tests/releases"),
-    "releases": ("tests/releases", "tests/selection", "tests/authoring"),
-    "engine": ("tests/engine", "tests/session"),
-    "session": ("tests/session", "tests/engine", "tests/capi", "tests/backend", "tests/ep_context"),
+    "selection/matching": ("tests/selection", "tests/api", "tests/releases"),
+    "selection/releases": ("tests/releases", "tests/selection", "tests/authoring"),
+    "runtime/engine": ("tests/engine", "tests/session"),
+    "runtime/session": (
+        "tests/session",
+        "tests/engine",
+        "tests/capi",
+        "tests/backend",
+        "tests/ep_context",
+    ),
     "package": ("tests/package", "tests/storage", "tests/api", "tests/authoring"),
-    "documents": ("tests/documents", "tests/package", "tests/devices", "tests/registry"),
-    "storage": ("tests/storage", "tests/package", "tests/authoring"),
-    "trust": ("tests/trust", "tests/ep_context", "tests/session"),
-    "ep_context": ("tests/ep_context", "tests/providers", "tests/session"),
-    "serving": ("tests/serving", "tests/ray"),
-    "providers": ("tests/providers", "tests/session", "tests/ep_context", "tests/engine"),
+    "foundations/documents": (
+        "tests/documents",
+        "tests/package",
+        "tests/machine",
+        "tests/registry",
+    ),
+    "foundations/storage": ("tests/storage", "tests/package", "tests/authoring"),
+    "package/trust": ("tests/trust", "tests/ep_context", "tests/session"),
+    "runtime/ep_context": ("tests/ep_context", "tests/providers", "tests/session"),
+    "scale/serving": ("tests/serving", "tests/ray"),
+    "runtime/providers": ("tests/providers", "tests/session", "tests/ep_context", "tests/engine"),
 }

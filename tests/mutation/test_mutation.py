@@ -105,7 +105,7 @@ def test_files_that_git_does_not_know_yet_are_changed_as_a_whole(tmp_path: Path)
             check=True,
         )
 
-    package = tmp_path / "ortpkg" / "engine"
+    package = tmp_path / "ortpkg" / "runtime" / "engine"
     package.mkdir(parents=True)
     Path(package, "old.py").write_text("A = 1\nB = 2\n")
     git("init", "--quiet")
@@ -115,12 +115,12 @@ def test_files_that_git_does_not_know_yet_are_changed_as_a_whole(tmp_path: Path)
     Path(package, "new.py").write_text("C = 1\nD = 2\n")
     Path(tmp_path, "ortpkg", "other.py").write_text("E = 1\n")
 
-    assert changed_lines(tmp_path, "HEAD", "ortpkg/engine") == {
-        "ortpkg/engine/old.py": {2},
-        "ortpkg/engine/new.py": {1, 2},
+    assert changed_lines(tmp_path, "HEAD", "ortpkg/runtime/engine") == {
+        "ortpkg/runtime/engine/old.py": {2},
+        "ortpkg/runtime/engine/new.py": {1, 2},
     }
     with pytest.raises(SystemExit, match=r"git diff: .*nowhere"):
-        changed_lines(tmp_path, "nowhere", "ortpkg/engine")
+        changed_lines(tmp_path, "nowhere", "ortpkg/runtime/engine")
 
 
 def test_what_means_nothing_at_run_time_is_left_alone() -> None:

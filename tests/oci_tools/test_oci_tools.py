@@ -14,12 +14,12 @@ import pytest
 import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.repositories import repository_of
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.package.integrity.digest_check import list_files
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.references import OciReference
-from ortpkg.registry.repositories import repository_of
-from ortpkg.store.package_store import PackageStore
+from ortpkg.package.references.package_references import OciReference
 from tests.oci_tools.conftest import ORAS_PYTHON
 from tests.registry.in_process_registry import InProcessRegistry, running
 
@@ -36,7 +36,9 @@ needs_skopeo = pytest.mark.skipif(
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackageStore:
     """An empty store, the user's."""
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: tmp_path / "locks")
+    monkeypatch.setattr(
+        "ortpkg.foundations.storage.package_lock.locks_directory", lambda: tmp_path / "locks"
+    )
     return PackageStore()
 
 

@@ -16,13 +16,13 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import (
     PackageDigests,
     PendingChange,
     RecordedFile,
     dump_digests,
 )
-from ortpkg.storage.hashing import hash_bytes
 from tests.package.raw_zip import RawEntry, changed, raw_zip, zip64_end
 
 FILES = {

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ortpkg.errors import AuthoringError
-from ortpkg.storage.file_operations import FileOperations, NewFile
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations, NewFile
 
 Command = Callable[[Path, FileOperations], object]
 Result = TypeVar("Result")

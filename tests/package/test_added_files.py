@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.package.changes.added_files import FileChange, leftovers, publish, staging_folder
-from ortpkg.storage.file_operations import FileOperations
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 BEFORE = {"kept": b"kept", "m.onnx": b"old", "stale.bin": b"stale"}

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError, DigestMismatchError, PackageNotFoundError
+from ortpkg.foundations.errors import AuthoringError, DigestMismatchError, PackageNotFoundError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import hash_file
 from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.archive.package_archive import ArchiveSource, pack_package, unpack_package
 from ortpkg.package.changes.repair import repair_package
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.integrity.verification import verify_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import hash_file
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 from tests.package.recorded_files import write_files, write_recorded
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import ArchiveError, OrtpkgError
+from ortpkg.foundations.errors import ArchiveError, OrtpkgError
 from ortpkg.package.archive.archive_directory import ArchiveLimits
 from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.archive.package_archive import unpack_package

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import PackageError
+from ortpkg.foundations.errors import PackageError
 from ortpkg.package.integrity.asset_digest import directory_digest
 
 KNOWN = [

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from ortpkg.documents.document_schemas import load_schema
-from ortpkg.errors import (
+from ortpkg.foundations.documents.document_schemas import load_schema
+from ortpkg.foundations.errors import (
     Finding,
     PackageFormatError,
     PackageNotFoundError,
     UnsupportedSchemaVersionError,
     UsageError,
 )
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, MANIFEST_KEYS, VARIANT_KEYS
 from ortpkg.package.package_info import (
     ComponentInfo,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.foundations.errors import Severity
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.reader import check_package
 from tests.package.component_cases import (
     ALL_CASES,

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import PackageFormatError
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, compute_digests
 from ortpkg.package.integrity.digests import (
     PackageDigests,
@@ -20,7 +21,6 @@ from ortpkg.package.integrity.digests import (
     parse_digests,
     read_digests,
 )
-from ortpkg.storage.hashing import hash_bytes
 from tests.package.recorded_files import write_recorded
 
 
@@ -264,7 +264,7 @@ def test_a_package_without_digests_is_unverified_not_wrong(tmp_path: Path) -> No
 def test_large_files_are_hashed_in_chunks_with_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.storage.hashing._BUFFER_NBYTES", 2)
+    monkeypatch.setattr("ortpkg.foundations.storage.hashing._BUFFER_NBYTES", 2)
     root = write_recorded(tmp_path, {"a": b"abc"})
     calls: list[tuple[str, int, int]] = []
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
+from ortpkg.foundations.storage.digest_cache import DigestCache, now_ns
+from ortpkg.foundations.storage.hashing import hash_files
 from ortpkg.package.integrity import file_states as module
 from ortpkg.package.integrity.digest_check import compute_digests, hash_recorded
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.integrity.file_states import FileState, file_states
 from ortpkg.package.integrity.verification import verify_package
-from ortpkg.storage.digest_cache import DigestCache, now_ns
-from ortpkg.storage.hashing import hash_files
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_beyond_the_budget_files_are_not_read(root: Path) -> None:
 def test_a_digest_remembered_of_a_file_counts_until_the_file_changes(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_stamp._LEAST_AGE_NS", 0)
     cache = DigestCache(root)
     (hashed,) = hash_files({"w/c.bin": root / "w" / "c.bin"}).values()
     assert not isinstance(hashed, OSError)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.changes import garbage
 from ortpkg.package.changes.garbage import files_to_delete
 from ortpkg.package.integrity.digest_check import compute_digests

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo
 from ortpkg.package.reader import check_package, open_package
 from tests.package.conftest import WritePackage

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import Finding
+from ortpkg.foundations.errors import Finding
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.formats.variant_model import why_no_model

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ortpkg.documents import document_rules
-from ortpkg.documents.document_rules import Rule
+from ortpkg.foundations.documents import document_rules
+from ortpkg.foundations.documents.document_rules import Rule
 from ortpkg.package import rules
 from ortpkg.package.reader import check_package
 

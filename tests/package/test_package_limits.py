@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ortpkg.documents.document_limits import DEFAULT_LIMITS
-from ortpkg.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.documents.findings import MOST_FINDINGS, FindingCollector
-from ortpkg.documents.json_documents import read_counted_json
-from ortpkg.errors import Finding, PackageFormatError, Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.foundations.documents.document_limits import DEFAULT_LIMITS
+from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.foundations.documents.findings import MOST_FINDINGS, FindingCollector
+from ortpkg.foundations.documents.json_documents import read_counted_json
+from ortpkg.foundations.errors import Finding, PackageFormatError, Severity
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package import counted_documents, reader
 from ortpkg.package.counted_documents import (
     CountedDocuments,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import PathEscapesPackageError
+from ortpkg.foundations.errors import PathEscapesPackageError
 from ortpkg.package.paths.disk_places import PathKind
 from ortpkg.package.paths.path_resolver import PathResolver
 from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.formats.pipeline import (
     ComponentStep,
     RepeatStep,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ExitCode,
     PackageFormatError,
     PackageNotFoundError,
@@ -67,7 +67,7 @@ def test_reading_a_package_loads_neither_onnx_nor_numpy_nor_an_engine() -> None:
     code = (
         "import sys, ortpkg.package.reader; print([name for name in sys.modules if"
         " name.split('.')[0] in ('numpy', 'onnx', 'onnxruntime', 'jsonschema') or"
-        " name.startswith(('ortpkg.engine', 'ortpkg.providers', 'ortpkg.session'))])"
+        " name.startswith(('ortpkg.runtime.engine', 'ortpkg.runtime.providers', 'ortpkg.runtime.session'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -11,8 +11,12 @@ from typing import get_args
 import pytest
 
 from ortpkg.cli.parameters import CompatOption
-from ortpkg.errors import PackageFormatError, UsageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.errors import PackageFormatError, UsageError
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_30,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 from ortpkg.package.reader import open_package
 from ortpkg.package.reading_rules import COMPAT_NAMES, reading_rules
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import hash_bytes
+from ortpkg.foundations.storage.planned_files import PlannedFiles
+from ortpkg.foundations.storage.rehearsal import rehearse
 from ortpkg.package.changes.repair import DirectorySource, record_digests, repair_package
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import PackageDigests, PendingChange, dump_digests
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.storage.planned_files import PlannedFiles
-from ortpkg.storage.rehearsal import rehearse
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 from tests.package.recorded_files import write_recorded
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ortpkg.documents import document_rules
-from ortpkg.documents.document_rules import Rule
+from ortpkg.foundations.documents import document_rules
+from ortpkg.foundations.documents.document_rules import Rule
 from ortpkg.package import rules
 from ortpkg.package.rules import PACKAGE_RULES
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import PackageFormatError, Severity
+from ortpkg.foundations.errors import PackageFormatError, Severity
 from ortpkg.package.formats.samples import (
     Display,
     DisplayKind,

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import AuthoringError, NoSuitableVariantError, PackageFormatError
+from ortpkg.foundations.errors import AuthoringError, NoSuitableVariantError, PackageFormatError
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.matching.verdict import ReasonCode
 from tests.package.component_cases import ASSET, ASSET_FOLDER, FOLDER_OPTION, component, package
 from tests.package.conftest import WritePackage
 

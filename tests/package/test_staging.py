@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.planned_files import PlannedFiles
+from ortpkg.foundations.storage.rehearsal import rehearse
 from ortpkg.package.changes.staging import is_replaceable, planned_contents, staged
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.planned_files import PlannedFiles
-from ortpkg.storage.rehearsal import rehearse
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError
+from ortpkg.foundations.errors import AuthoringError, DigestMismatchError, PackageFormatError
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange, Zeros
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import hash_file
 from ortpkg.package.changes import transaction
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
@@ -26,9 +29,6 @@ from ortpkg.package.integrity.digests import (
     dump_digests,
     read_digests,
 )
-from ortpkg.storage.composed_file import ComposedFile, FileRange, Zeros
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import hash_file
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -655,7 +655,7 @@ def test_a_new_package_does_not_take_over_a_directory_with_files(tmp_path: Path)
 def test_progress_tells_file_bytes_done_and_bytes_in_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.storage.file_operations.CHUNK_NBYTES", 4)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_operations.CHUNK_NBYTES", 4)
     root, sources = make_package(tmp_path / "p"), make_sources(tmp_path / "s")
     calls: list[tuple[str, int, int]] = []
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import PackageFormatError, Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.foundations.errors import PackageFormatError, Severity
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31
 from ortpkg.package.package_info import Constraints, PackageFormat
 from ortpkg.package.reader import check_package, open_package
 from tests.package.conftest import WritePackage

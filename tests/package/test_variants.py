@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.frozen import EMPTY
+from ortpkg.foundations.documents.frozen import EMPTY
 from ortpkg.package.formats.variants import LazyVariants, alike
 from ortpkg.package.package_info import (
     Constraints,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import PackageNotFoundError, VerifyExitCode
+from ortpkg.foundations.errors import PackageNotFoundError, VerifyExitCode
 from ortpkg.package.integrity.asset_digest import listing_digest
 from ortpkg.package.integrity.digest_check import DifferenceKind, compute_digests
 from ortpkg.package.integrity.digests import PackageDigests, PendingChange, dump_digests

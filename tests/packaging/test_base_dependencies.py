@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import ortpkg
-from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.compiler.machine_code.cpu_targets import host_target
 from tests.ep_context.compiling import compiled
 
 _ROOT = Path(ortpkg.__file__).resolve().parents[1]

@@ -13,8 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from ortpkg.documents.document_schemas import schemas_directory
-from ortpkg.version import __version__
+from ortpkg.foundations.documents.document_schemas import schemas_directory
+from ortpkg.foundations.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name: path.read_bytes() for path in (ROOT / "schemas").glob("*.json")}
@@ -66,7 +66,7 @@ def test_code_installed_from_the_wheel_reads_the_wheels_schemas(
         wheel.extractall(site)
     program = (
         f"import json, sys; sys.path.insert(0, {str(site)!r})\n"
-        "import ortpkg, ortpkg.documents.document_schemas as schemas\n"
+        "import ortpkg, ortpkg.foundations.documents.document_schemas as schemas\n"
         "print(json.dumps([ortpkg.__file__, str(schemas.schemas_directory())]))\n"
     )
     done = subprocess.run(
@@ -82,11 +82,11 @@ def test_code_installed_from_the_wheel_reads_the_wheels_schemas(
 
 
 def test_wheel_carries_the_built_in_profiles(distributions: Path) -> None:
-    folder = ROOT / "ortpkg" / "devices" / "built_in_profiles"
+    folder = ROOT / "ortpkg" / "machine" / "built_in_profiles"
     expected = {path.name: path.read_bytes() for path in folder.glob("*.json")}
     assert len(expected) == 4
     with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
-        prefix = "ortpkg/devices/built_in_profiles/"
+        prefix = "ortpkg/machine/built_in_profiles/"
         names = [name for name in wheel.namelist() if name.startswith(prefix)]
         assert {name.removeprefix(prefix): wheel.read(name) for name in names} == expected
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ortpkg import OrtValue
-from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep, StopCondition
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
-from ortpkg.pipelines.kept_values import kept_values
-from ortpkg.pipelines.pipeline_session import PipelineSession
-from ortpkg.session.device_values import DeviceBorders
+from ortpkg.runtime.kernels.device_tensor import DeviceTensor
+from ortpkg.runtime.pipelines.kept_values import kept_values
+from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
+from ortpkg.runtime.session.device_values import DeviceBorders
 
 MEMORY = "Acme:0"
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import InvalidFeedError, RunError
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import InvalidFeedError, RunError
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep, StopCondition
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
-from ortpkg.pipelines.pipeline_session import PipelineSession, wire_by_name
-from ortpkg.session.placement import EpPlacement, Placement
+from ortpkg.runtime.pipelines.pipeline_session import PipelineSession, wire_by_name
+from ortpkg.runtime.session.placement import EpPlacement, Placement
 
 
 class Session:

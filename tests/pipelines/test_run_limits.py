@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import CancelledError, LimitExceededError
+from ortpkg.api.samples.sample_runner import run_samples
+from ortpkg.foundations.errors import CancelledError, LimitExceededError
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
-from ortpkg.pipelines.pipeline_session import PipelineSession
-from ortpkg.pipelines.run_limits import SharedRunOptions
-from ortpkg.samples.sample_runner import run_samples
-from ortpkg.session.options import RunOptions
-from ortpkg.session.placement import Placement
+from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
+from ortpkg.runtime.pipelines.run_limits import SharedRunOptions
+from ortpkg.runtime.session.options import RunOptions
+from ortpkg.runtime.session.placement import Placement
 
 
 class Session:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.planning.buffer_layout import Buffer, lay_out, least_possible_peak
+from ortpkg.foundations.buffer_layout import Buffer, lay_out, least_possible_peak
 from tests.lines_run import instructions_run, lines_run
 
 
@@ -50,7 +50,7 @@ def test_buffers_that_are_used_by_turns_are_compared_in_one_pass() -> None:
 def test_many_gaps_that_are_too_small_cost_a_new_buffer_no_look_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ortpkg.planning.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
+    monkeypatch.setattr("ortpkg.foundations.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
 
     def comb(count: int) -> list[Buffer]:
         """Buffers of which every second one ends, then as many that fit into no gap."""
@@ -82,7 +82,7 @@ layouts = st.lists(
 @given(buffers=layouts)
 def test_no_two_buffers_share_bytes_while_both_are_in_use(most: int, buffers: list[Buffer]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ortpkg.planning.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", most)
+        patch.setattr("ortpkg.foundations.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", most)
         pattern = lay_out(buffers, 64)
     for step in range(31):
         live = [b for b in buffers if any(start <= step <= end for start, end in b.intervals)]

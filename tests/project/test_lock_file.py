@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import AuthoringError, UsageError
-from ortpkg.project.lock_file import (
+from ortpkg.distribution.project.lock_file import (
     LOCK_FILE,
     Lock,
     LockedFile,
@@ -18,6 +17,7 @@ from ortpkg.project.lock_file import (
     read_lock,
     write_lock,
 )
+from ortpkg.foundations.errors import AuthoringError, UsageError
 
 PACKAGE = LockedPackage(
     name="digits",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.project.lock_file import Lock, LockedPackage, as_locked, write_lock
-from ortpkg.registry.references import StoreReference
+from ortpkg.distribution.project.lock_file import Lock, LockedPackage, as_locked, write_lock
+from ortpkg.package.references.package_references import StoreReference
 
 DIGEST = "sha256:" + "1" * 64
 PACKAGE = LockedPackage(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import UsageError
-from ortpkg.project.project_file import WantedPackage, find_project
-from ortpkg.registry.references import LayoutReference, OciReference
+from ortpkg.distribution.project.project_file import WantedPackage, find_project
+from ortpkg.foundations.errors import UsageError
+from ortpkg.package.references.package_references import LayoutReference, OciReference
 
 DIGITS = OciReference(host="models.example", repository="digits")
 

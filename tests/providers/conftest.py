@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.isolation import backend_probe
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
 
 
 @pytest.fixture(scope="session")

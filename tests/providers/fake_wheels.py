@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortpkg.providers import onnxruntime_factory
-from ortpkg.providers.ep_discovery.ep_libraries import forget_ep_libraries
+from ortpkg.runtime.providers import onnxruntime_factory
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import forget_ep_libraries
 
 #: File name of the library of most of them.
 LIBRARY = "libonnxruntime_providers_acme.so"

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.profiles import make_profile, profile_to_json
-from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
-from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import ProbeAnswer, doubting_refusals
-from ortpkg.isolation.child import ChildOutcome, ChildResult
-from ortpkg.providers import absent_devices, onnxruntime_probe
-from ortpkg.providers.absent_devices import absent_device_text, find_absent_device
-from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_library_factory import EpLibraryFactory
-from ortpkg.providers.ep_library_target import ep_library_target
+from ortpkg.foundations.documents.json_documents import dump_document
+from ortpkg.foundations.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer, doubting_refusals
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.profiles import make_profile, profile_to_json
+from ortpkg.runtime.providers import absent_devices, onnxruntime_probe
+from ortpkg.runtime.providers.absent_devices import absent_device_text, find_absent_device
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EpLibrary
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.runtime.providers.ep_library_target import ep_library_target
 
 _ACME = "AcmeExecutionProvider"
 _NEW, _OLD = 0x0B02, 0x0B01
@@ -254,7 +254,7 @@ def test_a_refusal_is_remembered_until_devices_are_looked_at(
         calls.append(function)
         return refused
 
-    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", ask)
+    monkeypatch.setattr("ortpkg.foundations.isolation.child.call_in_child", ask)
 
     def calls_of_a_process() -> int:
         calls.clear()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.providers.bson import MOST_DEPTH, BsonError, read_document, write_document
+from ortpkg.runtime.providers.bson import MOST_DEPTH, BsonError, read_document, write_document
 from tests.providers.openvino_containers import bson
 
 DOCUMENT = {
@@ -97,7 +97,7 @@ def test_says_what_is_wrong(data: bytes, message: str) -> None:
 
 
 def test_a_document_of_very_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.providers.bson.MOST_VALUES", 10)
+    monkeypatch.setattr("ortpkg.runtime.providers.bson.MOST_VALUES", 10)
     with pytest.raises(BsonError, match="more than 10 values"):
         read_document(bson({str(number): 1 for number in range(11)}))
 

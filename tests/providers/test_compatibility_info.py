@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
 from ortpkg.graph.graph import Graph
-from ortpkg.providers.compatibility_info import compatibility_text, rate_compatibility
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_registry import find_factory
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.providers.compatibility_info import compatibility_text, rate_compatibility
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.ep_registry import find_factory
 from tests.ep_context.test_native_libraries import BACKENDS, OPENVINO, provider
 
 OPTIMAL = CompiledModelCompatibility.OPTIMAL

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.providers.cuda_driver import CudaDevice, ask_cuda_driver
+from ortpkg.runtime.providers.cuda_driver import CudaDevice, ask_cuda_driver
 
 _H100 = CudaDevice(
     name="NVIDIA H100 80GB HBM3",

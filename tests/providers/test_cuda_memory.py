@@ -13,10 +13,10 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.runtime.kernels.device_tensor import DeviceTensor
 
 onnxruntime = pytest.importorskip("onnxruntime")
-pytest.importorskip("ortpkg.providers.onnxruntime_memory")
+pytest.importorskip("ortpkg.runtime.providers.onnxruntime_memory")
 
 from onnxruntime.capi.onnxruntime_pybind11_state import (  # noqa: E402 - needs onnxruntime
     OrtAllocatorType,
@@ -24,14 +24,14 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (  # noqa: E402 - needs 
     OrtMemType,
 )
 
-from ortpkg.providers import (  # noqa: E402 - needs onnxruntime
+from ortpkg.runtime.providers import (  # noqa: E402 - needs onnxruntime
     device_memories,
     ep_registry,
     onnxruntime_contexts,
     onnxruntime_library,
     onnxruntime_memory,
 )
-from ortpkg.providers.onnxruntime_memory import (  # noqa: E402 - likewise
+from ortpkg.runtime.providers.onnxruntime_memory import (  # noqa: E402 - likewise
     cuda_memory,
     device_runs,
 )

@@ -10,15 +10,18 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.errors import ExecutionProviderError
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import onnxruntime_factory
-from ortpkg.providers.cpu_factory import CpuEpFactory
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.foundations.errors import ExecutionProviderError
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
+from ortpkg.runtime.providers import onnxruntime_factory
+from ortpkg.runtime.providers.cpu_factory import CpuEpFactory
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.installed_distribution import (
+    InstalledDistribution,
+    find_distributions,
+)
+from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 
 Hardware = tuple[HardwareDevice, ...]
 
@@ -429,7 +432,7 @@ def test_an_onnxruntime_that_crashes_over_a_string_is_an_error(laptop: Hardware)
 
 def test_the_installed_onnxruntime_rates_a_string_on_its_cpu() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_probe import rate_compatibility
+    from ortpkg.runtime.providers.onnxruntime_probe import rate_compatibility
 
     assert rate_compatibility("CPUExecutionProvider", [0], "x") in {"EP_NOT_APPLICABLE", None}
     assert rate_compatibility("CPUExecutionProvider", [99], "x") is None
@@ -442,7 +445,7 @@ def test_an_onnxruntime_that_cannot_rate_says_nothing_and_one_that_can_is_asked_
     pytest.importorskip("onnxruntime")
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-    from ortpkg.providers.onnxruntime_probe import rate_compatibility
+    from ortpkg.runtime.providers.onnxruntime_probe import rate_compatibility
 
     def rate(ep_devices: list[Any], info: str) -> Any:
         names = "-".join(each.ep_name for each in ep_devices)
@@ -563,6 +566,6 @@ def test_an_openvino_that_does_not_say_what_its_models_need_rates_nothing(laptop
 
 def test_openvino_says_what_its_models_need() -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_probe import runtime_requirements
+    from ortpkg.runtime.providers.openvino_probe import runtime_requirements
 
     assert runtime_requirements("CPU").startswith("meta=")

@@ -16,38 +16,38 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.devices.architecture import host_architecture
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.ep_names import QNN_EP
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
-from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import ProbeAnswer, RefusalRules, doubting_refusals
-from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
-from ortpkg.providers import (
+from ortpkg.foundations.ep_names import QNN_EP
+from ortpkg.foundations.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer, RefusalRules, doubting_refusals
+from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult, call_in_child
+from ortpkg.machine.architecture import host_architecture
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers import (
     ep_library_factory,
     ep_library_target,
     ep_registry,
     onnxruntime_factory,
     onnxruntime_probe,
 )
-from ortpkg.providers.ep_discovery import ep_libraries, library_refusals
-from ortpkg.providers.ep_discovery.ep_candidate import EpPackage
-from ortpkg.providers.ep_discovery.ep_libraries import (
+from ortpkg.runtime.providers.ep_discovery import ep_libraries, library_refusals
+from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import (
     EMULATED_DEVICES_VARIABLE,
     EpLibrary,
 )
-from ortpkg.providers.ep_discovery.registered_ep_library import (
+from ortpkg.runtime.providers.ep_discovery.registered_ep_library import (
     register_ep_library,
     registered_devices,
 )
-from ortpkg.providers.ep_library_factory import EpLibraryFactory
-from ortpkg.providers.ep_library_target import precision_options
-from ortpkg.providers.ep_registry import available_factories, find_factory
-from ortpkg.providers.installed_metadata import InstalledRecord
-from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.session import default_providers
-from ortpkg.session.compile_models import find_ep_device
+from ortpkg.runtime.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.runtime.providers.ep_library_target import precision_options
+from ortpkg.runtime.providers.ep_registry import available_factories, find_factory
+from ortpkg.runtime.providers.installed_metadata import InstalledRecord
+from ortpkg.runtime.providers.machine_offer import discover_ep_devices
+from ortpkg.runtime.session import default_providers
+from ortpkg.runtime.session.compile_models import find_ep_device
 from tests.providers.fake_wheels import forget_installed
 
 pytestmark = [
@@ -188,7 +188,7 @@ def test_a_refusal_is_remembered_until_something_changes_that_it_depends_on(
         calls.append(function)
         return call_in_child(function, arguments, timeout_s=timeout_s)
 
-    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", count)
+    monkeypatch.setattr("ortpkg.foundations.isolation.child.call_in_child", count)
 
     def calls_of_a_process() -> int:
         calls.clear()
@@ -232,7 +232,9 @@ def test_a_refusal_for_want_of_memory_is_not_remembered(
         ChildResult(outcome=ChildOutcome.DONE, value={"version": "1", "refused": said}),
         ChildResult(outcome=ChildOutcome.DONE, value=_offers("AcmeExecutionProvider").value),
     ]
-    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(
+        "ortpkg.foundations.isolation.child.call_in_child", lambda *_, **__: answers.pop(0)
+    )
     factory = EpLibraryFactory(_library(tmp_path))
     monkeypatch.setattr(backend_probe, "_ANSWERS", {})
     with pytest.raises(ExecutionProviderError, match="cannot be used here"):

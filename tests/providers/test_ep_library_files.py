@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.errors import ExecutionProviderError
-from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE
-from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.providers.user_ep_libraries import libraries_to_add
+from ortpkg.foundations.errors import ExecutionProviderError
+from ortpkg.foundations.isolation.backend_probe import TIMEOUT_VARIABLE
+from ortpkg.machine.hardware import DeviceType, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers.machine_offer import discover_ep_devices
+from ortpkg.runtime.providers.user_ep_libraries import libraries_to_add
 from tests.providers.fake_wheels import LIBRARY, forget_installed, write_wheel
 
 _COMPILER = shutil.which("cc")

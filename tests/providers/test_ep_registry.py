@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import ep_registry, plugin_probe
-from ortpkg.providers import plugins as plugins_module
-from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_registry import available_factories, find_factory
-from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.providers.plugins import Plugin
+from ortpkg.foundations.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers import ep_registry, plugin_probe
+from ortpkg.runtime.providers import plugins as plugins_module
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.runtime.providers.ep_registry import available_factories, find_factory
+from ortpkg.runtime.providers.execution_provider import ExecutionProvider
+from ortpkg.runtime.providers.machine_offer import discover_ep_devices
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.providers.plugins import Plugin
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 
@@ -320,7 +320,7 @@ def test_two_backends_of_one_ep_are_both_offered(
 
 def test_importing_every_factory_imports_nothing_heavy() -> None:
     code = (
-        "import sys, ortpkg.providers.ep_registry as registry\n"
+        "import sys, ortpkg.runtime.providers.ep_registry as registry\n"
         "[build() for build in registry.BUILT_IN_FACTORIES.values()]\n"
         "loaded = {'numpy', 'onnx', 'openvino', 'onnxruntime'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {sorted(loaded)}' if loaded else 0)"
@@ -336,7 +336,7 @@ def test_importing_every_factory_imports_nothing_heavy() -> None:
 def test_several_distributions_of_onnxruntime_are_noted(
     plugins: _Installed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from ortpkg.providers.installed_distribution import InstalledDistribution
+    from ortpkg.runtime.providers.installed_distribution import InstalledDistribution
 
     both = tuple(
         InstalledDistribution(name=name, version="1") for name in ("onnxruntime", "onnxruntime-gpu")

@@ -183,7 +183,7 @@ def test_a_plugin_that_takes_a_built_in_name_is_not_used(site: Path, python: Run
         "-W",
         "always",
         "-c",
-        "import ortpkg.providers.ep_registry as r; print(r.find_factory('cpu').backend)",
+        "import ortpkg.runtime.providers.ep_registry as r; print(r.find_factory('cpu').backend)",
     )
 
     assert done.stdout == "embedded\n"

@@ -10,14 +10,14 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.errors import CompileError, EpContextError
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.errors import CompileError, EpContextError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.providers.execution_provider import FusedNode, MetaDef
-from ortpkg.providers.llvm_execution_provider import LLVMExecutionProvider
-from ortpkg.providers.partition_body import fused_node_of
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.execution_provider import FusedNode, MetaDef
+from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.providers.partition_body import fused_node_of
 from tests.machine_code.native_programs import Context
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")

@@ -11,9 +11,9 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.ep_names import CPU_EP, LLVM_EP
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
+from ortpkg.runtime.session.inference_session import InferenceSession
 
 Array = npt.NDArray[Any]
 _HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.providers.installed_metadata import (
+from ortpkg.runtime.providers.installed_metadata import (
     may_have_entry_points,
     recorded_distributions,
     recorded_versions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.providers.library_words import quoted_words, shortened, words_of
+from ortpkg.runtime.providers.library_words import quoted_words, shortened, words_of
 
 #: As onnxruntime 1.31 says it where there is no driver for a GPU.
 _WITHOUT_DRIVER = (

@@ -16,11 +16,14 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.codegen import passes, tensor_stages
-from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
-from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import (
+from ortpkg.compiler import passes, tensor_stages
+from ortpkg.compiler.machine_code import program_parts
+from ortpkg.compiler.machine_code.cpu_targets import host_target, targets_of
+from ortpkg.compiler.machine_code.loaded_program import LoadedProgram
+from ortpkg.compiler.machine_code.program import Program
+from ortpkg.compiler.tensor_ir.tensor_program import TensorProgram
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.foundations.errors import (
     EpContextError,
     InvalidSessionOptionError,
     LimitExceededError,
@@ -32,13 +35,10 @@ from ortpkg.graph.graph_parts import ArrayInitializer
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType, TensorType
-from ortpkg.machine_code import program_parts
-from ortpkg.machine_code.cpu_targets import host_target, targets_of
-from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program import Program
-from ortpkg.providers.llvm_compatibility import host_extras
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.machine.machine_probe import probe
+from ortpkg.runtime.providers.llvm_compatibility import host_extras
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
 
 
 def _multiplies_bfloat() -> bool:
@@ -264,11 +264,12 @@ def test_a_context_runs_where_no_compiler_is(model: Path) -> None:
         for absent in ("llvmlite", "onnxruntime", "openvino"):
             sys.modules[absent] = None
         import numpy as np
-        from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.runtime.session.inference_session import InferenceSession
         session = InferenceSession({str(made)!r}, providers=["llvm", "cpu"])
         made = session.run(None, dict(np.load({str(model.with_suffix(".npz"))!r})))
         np.savez({str(model.with_name("made.npz"))!r}, *made)
-        assert not any(each.startswith("ortpkg.codegen") for each in sys.modules)
+        loaded = [name for name in sys.modules if name.startswith("ortpkg.compiler.")]
+        assert all(name.startswith("ortpkg.compiler.machine_code") for name in loaded), loaded
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
     expected = InferenceSession(model, providers=["cpu"]).run(None, _input(33))
@@ -296,7 +297,7 @@ def test_code_of_a_compiler_that_was_wrong_is_refused(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr("ortpkg.providers.llvm_execution_provider.COMPILER_VERSION", 2)
+        before.setattr("ortpkg.runtime.providers.llvm_execution_provider.COMPILER_VERSION", 2)
         made = _context(model)
     said = (
         r"its SDK version was 'compiler 2', here it is 'compiler 3 or newer: older code may write"
@@ -400,7 +401,7 @@ def test_a_cpu_without_products_of_bfloat16_is_refused_their_precision(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.providers.llvm_options.host_extras", lambda target: ("avx512_vnni",)
+        "ortpkg.runtime.providers.llvm_options.host_extras", lambda target: ("avx512_vnni",)
     )
     with pytest.raises(
         InvalidSessionOptionError, match=r"bfloat16, and (this machine's CPU lacks|linux-)"

@@ -12,23 +12,23 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.codegen.emission import object_compiler
-from ortpkg.devices.machine_probe import probe
-from ortpkg.ep_names import CPU_EP, LLVM_EP
-from ortpkg.errors import (
+from ortpkg.compiler.emission import object_compiler
+from ortpkg.compiler.machine_code import executable_memory
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.compiler.machine_code.executable_pages import CodePages
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
+from ortpkg.foundations.errors import (
     CompileError,
     EpContextError,
     ExecutionProviderError,
     InvalidSessionOptionError,
 )
-from ortpkg.machine_code import executable_memory
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.machine_code.executable_pages import CodePages
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.llvm_compatibility import compatibility_info
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.machine.machine_probe import probe
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.ep_registry import find_factory
+from ortpkg.runtime.providers.llvm_compatibility import compatibility_info
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -167,7 +167,9 @@ def test_selection_takes_no_machine_code_where_none_can_be_mapped(
 def test_without_llvmlite_the_cpu_provider_stands_in_and_says_what_to_install(
     model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ortpkg.providers.llvm_execution_provider.has_compiler", lambda: False)
+    monkeypatch.setattr(
+        "ortpkg.runtime.providers.llvm_execution_provider.has_compiler", lambda: False
+    )
     with (
         caplog.at_level(logging.WARNING),
         InferenceSession(model, providers=["llvm", "cpu"]) as session,
@@ -204,7 +206,7 @@ def test_a_newer_llvmlite_that_compiles_no_more_is_named_with_the_version_to_ins
 ) -> None:
     monkeypatch.setattr("llvmlite.__version__", "0.99.0")
     monkeypatch.delattr("llvmlite.binding.create_pass_builder")
-    monkeypatch.setattr("ortpkg.codegen.assembly.kernel_compiler._KEPT", {})
+    monkeypatch.setattr("ortpkg.compiler.assembly.kernel_compiler._KEPT", {})
     said = (
         r"llvmlite '0\.99\.0' does not compile what ortpkg generated: .*create_pass_builder.*;"
         r" ortpkg was tested with 0\.50: install llvmlite==0\.50\.\*"

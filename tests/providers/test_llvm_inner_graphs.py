@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession, SessionOptions
-from ortpkg.ep_names import CPU_EP, LLVM_EP
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
 
 _HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
 _CHOICE = f"""{_HEAD}

@@ -15,10 +15,10 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.ep_names import CPU_EP, LLVM_EP
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 pytest.importorskip("llvmlite")
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import onnx.parser
 import pytest
 
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.engine.transformers.transformation import HEADER, run_engine
 
 pytest.importorskip("llvmlite")

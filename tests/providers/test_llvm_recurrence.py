@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import LimitExceededError
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.foundations.errors import LimitExceededError
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
 

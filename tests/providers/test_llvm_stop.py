@@ -11,10 +11,10 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.errors import CancelledError
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.errors import CancelledError
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.ep_context.claim_refusals import ClaimRefusal
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.topology import topological_order
-from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer
-from ortpkg.providers.model_share import MOST_PARTITIONS, worth_taking
-from ortpkg.providers.native_claims import MOST_REFUSALS, NativeClaims
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
-from ortpkg.shapes.inference import infer_types
+from ortpkg.runtime.ep_context.claim_refusals import ClaimRefusal
+from ortpkg.runtime.providers.execution_provider import ComputeCapability, GraphViewer
+from ortpkg.runtime.providers.model_share import MOST_PARTITIONS, worth_taking
+from ortpkg.runtime.providers.native_claims import MOST_REFUSALS, NativeClaims
+from ortpkg.runtime.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 from tests.session.conftest import model_of
 
 

@@ -12,30 +12,34 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry
-from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOptionError
+from ortpkg.foundations.documents.load_config import EXACT_CONFIG
+from ortpkg.foundations.errors import (
+    CompileError,
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+)
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
-from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
-from ortpkg.providers.ep_library_target import EpLibraryTarget
-from ortpkg.providers.ep_registry import find_factory
-from ortpkg.providers.execution_provider import (
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import EpLibrary
+from ortpkg.runtime.providers.ep_library_target import EpLibraryTarget
+from ortpkg.runtime.providers.ep_registry import find_factory
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
 )
-from ortpkg.providers.isolated_model import IsolatedLibrary
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
-from ortpkg.providers.native_model import native_model
-from ortpkg.providers.openvino_device import openvino_device
-from ortpkg.providers.openvino_group import Ports
-from ortpkg.providers.session_settings import SessionSettings
-from ortpkg.trust.load_config import EXACT_CONFIG
+from ortpkg.runtime.providers.isolated_model import IsolatedLibrary
+from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.runtime.providers.native_library import CompiledModel, NativeLibrary, NativeModel
+from ortpkg.runtime.providers.native_model import native_model
+from ortpkg.runtime.providers.openvino_device import openvino_device
+from ortpkg.runtime.providers.openvino_group import Ports
+from ortpkg.runtime.providers.session_settings import SessionSettings
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -219,7 +223,7 @@ def test_openvino_says_on_which_devices_threads_do_not_apply(
     device: str, is_applied: bool, is_isolated: bool
 ) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     options = {"device_type": device}
     library = (
@@ -248,7 +252,7 @@ def test_what_load_config_changes_for_the_device_is_part_of_what_contexts_depend
     config: str, options: dict[str, str]
 ) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     library = OpenVinoLibrary(options={"load_config": config})
     assert library.describe_environment().options == options
@@ -331,7 +335,7 @@ class _Compiled:
 
 def test_nodes_that_openvino_splits_among_devices_are_counted_by_device() -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers import openvino_library as library
+    from ortpkg.runtime.providers import openvino_library as library
 
     counts = library._count_nodes(_Core(), _SplitModel(), "HETERO:GPU,CPU")
     model = library._OpenVinoModel(
@@ -359,7 +363,7 @@ def test_openvinos_choice_of_the_cpu_in_place_of_an_accelerator_is_a_fallback(
     asked: str, ran_on: str, device: str, is_fallback: bool
 ) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers import openvino_library as library
+    from ortpkg.runtime.providers import openvino_library as library
 
     model = library._OpenVinoModel(
         _Compiled(ran_on), Ports(inputs=(), outputs=(), constants={}), asked, {}
@@ -378,7 +382,7 @@ class _OrtSession:
 
 def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
+    from ortpkg.runtime.providers.onnxruntime_library import OnnxRuntimeModel
 
     model = OnnxRuntimeModel(
         _OrtSession(["CPUExecutionProvider"]),
@@ -394,7 +398,7 @@ def test_a_provider_that_onnxruntime_could_not_start_is_told() -> None:
 
 def test_a_release_of_onnxruntime_that_tells_no_placement_is_said_to() -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
+    from ortpkg.runtime.providers.onnxruntime_library import OnnxRuntimeModel
 
     providers = ["CUDAExecutionProvider", "CPUExecutionProvider"]
     model = OnnxRuntimeModel(_OrtSession(providers), (), (), providers[0])
@@ -407,8 +411,8 @@ def test_what_a_wheels_provider_compiles_for_a_context_has_everything_inside(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    from ortpkg.providers import onnxruntime_contexts
-    from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
+    from ortpkg.runtime.providers import onnxruntime_contexts
+    from ortpkg.runtime.providers.onnxruntime_library import OnnxRuntimeModel
 
     class Compiler:
         """Stands for onnxruntime's: what does not go into the model goes into a file beside it."""
@@ -471,7 +475,7 @@ def test_cuda_runs_on_the_device_that_was_chosen_with_nvidias_libraries_prepared
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers import onnxruntime_contexts
+    from ortpkg.runtime.providers import onnxruntime_contexts
 
     cuda = "CUDAExecutionProvider"
     build = SimpleNamespace(get_available_providers=lambda: [cuda], __version__="1.31.1")

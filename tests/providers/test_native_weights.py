@@ -20,18 +20,18 @@ import pytest
 from onnx import TensorProto, helper
 
 import ortpkg
-from ortpkg.ep_context.ep_context_checks import PartsFile
-from ortpkg.errors import ModelFileError
+from ortpkg.foundations.errors import ModelFileError
+from ortpkg.foundations.isolation.worker import WorkerCallError
+from ortpkg.foundations.storage.file_stamp import file_stamp
 from ortpkg.graph.graph import ArrayInitializer
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.isolation.worker import WorkerCallError
-from ortpkg.providers import native_model as native_model_module
-from ortpkg.providers.isolated_model import IsolatedLibrary, compile_request
-from ortpkg.providers.library_traits import LIBRARY_TRAITS, WeightForm
-from ortpkg.providers.native_library import NativeModel
-from ortpkg.providers.native_model import native_model
-from ortpkg.storage.file_stamp import file_stamp
+from ortpkg.runtime.ep_context.ep_context_checks import PartsFile
+from ortpkg.runtime.providers import native_model as native_model_module
+from ortpkg.runtime.providers.isolated_model import IsolatedLibrary, compile_request
+from ortpkg.runtime.providers.library_traits import LIBRARY_TRAITS, WeightForm
+from ortpkg.runtime.providers.native_library import NativeModel
+from ortpkg.runtime.providers.native_model import native_model
 from tests.providers.native_models import SIZE, X, expected, matrix, save_products
 
 _OPENVINO, _ONNXRUNTIME = "openvino", "onnxruntime"
@@ -314,7 +314,7 @@ def test_openvino_gets_constants_where_it_converts_nothing_else(
     has_addresses: bool, isolate: bool, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers import openvino_reading
+    from ortpkg.runtime.providers import openvino_reading
 
     if not has_addresses:  # as in an older release
         monkeypatch.setattr(openvino_reading, "_ADDRESS_LOCATION", "no such file")
@@ -367,7 +367,7 @@ def test_openvino_keeps_activations_of_products_with_integer_weights(element_typ
 
 def test_whoever_asks_for_rounded_activations_gets_them() -> None:
     openvino = pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     config = json.dumps({"CPU": {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 32}})
     for options, size in (({}, 0), ({"load_config": config}, 32)):
@@ -506,7 +506,7 @@ def test_weights_inside_of_a_model_are_in_no_memory_but_onnxruntimes(
 ) -> None:
     """200 MB; onnxruntime copies those that are not aligned in the file from where it is mapped."""
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers.onnxruntime_library import copies_weights
+    from ortpkg.runtime.providers.onnxruntime_library import copies_weights
 
     assert copies_weights()
     nbytes = 200 << 20
@@ -540,7 +540,7 @@ def test_what_onnxruntime_would_compute_on_is_aligned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers import onnxruntime_library
+    from ortpkg.runtime.providers import onnxruntime_library
 
     alignments = set()
     for padding in range(4):
@@ -639,10 +639,10 @@ def test_a_file_that_is_replaced_before_a_child_maps_it_is_an_error(
 
 def _library(backend: str) -> Any:
     if backend == _OPENVINO:
-        from ortpkg.providers.openvino_library import OpenVinoLibrary
+        from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
         return OpenVinoLibrary()
-    from ortpkg.providers.onnxruntime_contexts import open_onnxruntime
+    from ortpkg.runtime.providers.onnxruntime_contexts import open_onnxruntime
 
     return open_onnxruntime("CPUExecutionProvider")
 
@@ -710,7 +710,7 @@ def test_a_session_of_onnxruntime_keeps_no_memory_that_it_has_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    from ortpkg.providers import onnxruntime_library
+    from ortpkg.runtime.providers import onnxruntime_library
 
     graph = load_model(save_products(tmp_path, 1)).graph
     graph.remove_initializer("w0")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.providers.nvidia_libraries import (
+from ortpkg.runtime.providers.nvidia_libraries import (
     MissingLibraries,
     cuda_release_of,
     libraries_of_cuda,

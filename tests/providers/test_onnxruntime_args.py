@@ -14,16 +14,16 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     DigestMismatchError,
     ExecutionProviderError,
     InvalidSessionOptionError,
     NoSuitableVariantError,
     TrustRequiredError,
 )
-from ortpkg.providers import onnxruntime_args
-from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.providers import onnxruntime_args
+from ortpkg.runtime.providers.onnxruntime_args import make_onnxruntime_args
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -10,11 +10,11 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import QNN_EP
-from ortpkg.errors import CompileError
-from ortpkg.providers import onnxruntime_compiler
-from ortpkg.providers.onnxruntime_compiler import OnnxRuntimeCompiler
+from ortpkg.foundations.ep_names import QNN_EP
+from ortpkg.foundations.errors import CompileError
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.providers import onnxruntime_compiler
+from ortpkg.runtime.providers.onnxruntime_compiler import OnnxRuntimeCompiler
 
 
 def _refuse(*_: object, **__: object) -> None:

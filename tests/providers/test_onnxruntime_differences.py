@@ -14,13 +14,13 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.ep_names import CPU_EP
-from ortpkg.providers.native_library import NativeModel
-from ortpkg.providers.onnxruntime_differences import DIFFERENCES
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.runtime.providers.native_library import NativeModel
+from ortpkg.runtime.providers.onnxruntime_differences import DIFFERENCES
 
 pytest.importorskip("onnxruntime")
 
-from ortpkg.providers.onnxruntime_contexts import open_onnxruntime
+from ortpkg.runtime.providers.onnxruntime_contexts import open_onnxruntime
 
 Model = tuple[str, dict[str, Any]]
 RNG = np.random.default_rng(11)

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("onnxruntime")
 
-from ortpkg.kernels.kernel_registry import DeviceSlots
-from ortpkg.providers import device_memories, onnxruntime_memory
-from ortpkg.providers.device_memories import DeviceNumbers, open_memory_of
-from ortpkg.providers.onnxruntime_memory import DeviceRuns, OnnxRuntimeMemory, device_memory
+from ortpkg.runtime.kernels.kernel_registry import DeviceSlots
+from ortpkg.runtime.providers import device_memories, onnxruntime_memory
+from ortpkg.runtime.providers.device_memories import DeviceNumbers, open_memory_of
+from ortpkg.runtime.providers.onnxruntime_memory import DeviceRuns, OnnxRuntimeMemory, device_memory
 
 EP = "AcmeExecutionProvider"
 _DEVICE = SimpleNamespace(name="Acme", device_id=0, device_vendor_id=0)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import CancelledError
-from ortpkg.providers.onnxruntime_library import OnnxRuntimeModel
-from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.foundations.errors import CancelledError
+from ortpkg.runtime.providers.onnxruntime_library import OnnxRuntimeModel
+from ortpkg.runtime.providers.onnxruntime_turns import turn
 
 WEBGPU = "WebGpuExecutionProvider"
 _WAIT_S = 60

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import onnx.parser
 import pytest
 
-from ortpkg.errors import RunError
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.foundations.errors import RunError
+from ortpkg.runtime.session.inference_session import InferenceSession
 
 Array = npt.NDArray[Any]
 _HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'

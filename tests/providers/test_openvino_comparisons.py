@@ -9,7 +9,7 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.ep_names import OPENVINO_EP
+from ortpkg.foundations.ep_names import OPENVINO_EP
 
 pytest.importorskip("openvino")
 
@@ -89,9 +89,9 @@ def test_comparisons_in_branches_and_bodies(operator: str) -> None:
 
 
 def test_comparisons_of_models_that_share_weights() -> None:
-    from ortpkg.providers.native_library import NativeModel
-    from ortpkg.providers.openvino_core import new_core
-    from ortpkg.providers.openvino_group import _read
+    from ortpkg.runtime.providers.native_library import NativeModel
+    from ortpkg.runtime.providers.openvino_core import new_core
+    from ortpkg.runtime.providers.openvino_group import _read
 
     data = model_of("g (float[N] x, float[N] y) => (bool[N] z) { z = Greater(x, y) }")
 

@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry
-from ortpkg.ep_names import OPENVINO_EP
-from ortpkg.errors import EpContextError, StatusCode
-from ortpkg.providers.bson import read_document
-from ortpkg.providers.openvino_container import OPENVINO_FORM, OpenVinoContainer, container_chunks
+from ortpkg.foundations.ep_names import OPENVINO_EP
+from ortpkg.foundations.errors import EpContextError, StatusCode
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
+from ortpkg.runtime.providers.bson import read_document
+from ortpkg.runtime.providers.openvino_container import (
+    OPENVINO_FORM,
+    OpenVinoContainer,
+    container_chunks,
+)
 from tests.providers.openvino_containers import BLOB_OFFSET, container, cpu_blob
 
 BLOBS = {"model_ctx_OpenVINO-EP-subgraph_1_0": cpu_blob(b"a" * 70_000), "p1": b"another device's"}

@@ -14,9 +14,9 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.errors import RunError
-from ortpkg.providers.native_library import NativeModel
-from ortpkg.providers.openvino_differences import DIFFERENCES
+from ortpkg.foundations.errors import RunError
+from ortpkg.runtime.providers.native_library import NativeModel
+from ortpkg.runtime.providers.openvino_differences import DIFFERENCES
 from tests.providers.openvino_witnesses import ERRORS, HAZARDS, ONNX_WITNESSES, OPSETS, pooled
 
 pytest.importorskip("openvino")
@@ -286,7 +286,7 @@ def compute(text: str, feeds: dict[str, Any], provider: str, opset: int = 21) ->
 
 def compute_by_library(text: str, feeds: dict[str, Any], opset: int) -> list[Any]:
     """The outputs of OpenVINO alone, whatever the table says of the model."""
-    from ortpkg.providers.openvino_library import OpenVinoLibrary
+    from ortpkg.runtime.providers.openvino_library import OpenVinoLibrary
 
     data = model_of(text, opset)
     graph = onnx.load_model_from_string(data).graph

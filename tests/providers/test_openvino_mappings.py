@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 
 _MODEL = (
     '<ir_version: 9, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { a = Relu(x) y ='

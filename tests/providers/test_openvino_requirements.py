@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.providers.openvino_requirements import BLOB_MAGIC, blob_requirements, required_release
+from ortpkg.runtime.providers.openvino_requirements import (
+    BLOB_MAGIC,
+    blob_requirements,
+    required_release,
+)
 
 TEXT = b"meta=1.0;ov=2026.4.1;isa=Intel AVX2"
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.foundations.errors import ExecutionProviderError
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
 from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, Operator
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
-from ortpkg.providers import operator_support
-from ortpkg.providers.cpu_factory import CpuEpFactory
-from ortpkg.providers.ep_factory import EpFactory
-from ortpkg.providers.llvm_factory import LlvmEpFactory
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.providers.operator_support import (
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.providers import operator_support
+from ortpkg.runtime.providers.cpu_factory import CpuEpFactory
+from ortpkg.runtime.providers.ep_factory import EpFactory
+from ortpkg.runtime.providers.llvm_factory import LlvmEpFactory
+from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.providers.operator_support import (
     OperatorSupport,
     is_public_operator,
     native_support,
@@ -25,7 +25,7 @@ from ortpkg.providers.operator_support import (
     support_of_absent,
     who_has,
 )
-from ortpkg.providers.operator_tables import (
+from ortpkg.runtime.providers.operator_tables import (
     EMBEDDED_CONTRIB_OPERATORS,
     ONNXRUNTIME_CONTRIB_OPERATORS,
 )

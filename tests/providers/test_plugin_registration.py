@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError
-from ortpkg.providers.plugins import (
+from ortpkg.foundations.errors import ExecutionProviderError
+from ortpkg.runtime.providers.plugins import (
     installed_plugins,
     load_plugin,
     register_plugin,

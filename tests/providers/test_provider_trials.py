@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.providers import onnxruntime_probe, provider_trials
-from ortpkg.providers.cuda_driver import CudaDevice, CudaDriver
-from ortpkg.providers.nvidia_libraries import MissingLibraries, libraries_of_cuda
-from ortpkg.providers.provider_trials import provider_of_library_file, try_providers, why_left_out
+from ortpkg.runtime.providers import onnxruntime_probe, provider_trials
+from ortpkg.runtime.providers.cuda_driver import CudaDevice, CudaDriver
+from ortpkg.runtime.providers.nvidia_libraries import MissingLibraries, libraries_of_cuda
+from ortpkg.runtime.providers.provider_trials import (
+    provider_of_library_file,
+    try_providers,
+    why_left_out,
+)
 
 CUDA, TENSORRT, CPU = "CUDAExecutionProvider", "TensorrtExecutionProvider", "CPUExecutionProvider"
 _LIBRARY = next((Path(np.__file__).parent / "random").glob("_bounded_integers*"))

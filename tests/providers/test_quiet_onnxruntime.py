@@ -40,7 +40,7 @@ def test_a_home_that_cannot_be_written_is_no_news_of_onnxruntimes(
 def test_the_environment_is_as_it_was_and_telemetry_that_is_asked_for_stays_asked_for() -> None:
     program = """
 import os
-from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.runtime.providers.quiet_onnxruntime import load_onnxruntime
 load_onnxruntime()
 print(os.environ.get("ORT_DISABLE_TELEMETRY"))
 """
@@ -52,7 +52,7 @@ def test_a_logger_that_the_program_has_set_is_left_alone() -> None:
     program = """
 import onnxruntime
 onnxruntime.set_default_logger_severity = lambda severity: print("changed")
-from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.runtime.providers.quiet_onnxruntime import load_onnxruntime
 load_onnxruntime()
 """
     assert said("-c", program).stdout == ""

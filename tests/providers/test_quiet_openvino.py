@@ -14,7 +14,7 @@ pytest.importorskip("openvino")
 def test_the_package_that_sends_cannot_be_imported_meanwhile_and_is_as_it_was_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from ortpkg.providers import quiet_openvino
+    from ortpkg.runtime.providers import quiet_openvino
 
     own = {
         name: ModuleType(name)
@@ -31,7 +31,7 @@ def test_the_package_that_sends_cannot_be_imported_meanwhile_and_is_as_it_was_af
 
 
 def test_a_package_that_nobody_imported_is_left_to_be_imported() -> None:
-    from ortpkg.providers import quiet_openvino
+    from ortpkg.runtime.providers import quiet_openvino
 
     before = sys.modules.copy()
     with pytest.raises(ValueError, match="OpenVINO"), quiet_openvino._without_telemetry():

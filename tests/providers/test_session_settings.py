@@ -13,11 +13,15 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import InvalidSessionOptionError
-from ortpkg.providers.session_settings import COMPILING_ENTRIES, RUNNING_ENTRIES, SessionSettings
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import InvalidSessionOptionError
+from ortpkg.runtime.providers.session_settings import (
+    COMPILING_ENTRIES,
+    RUNNING_ENTRIES,
+    SessionSettings,
+)
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -61,7 +65,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every session that onnxruntime itself makes, in order."""
     import onnxruntime
 
-    from ortpkg.providers.provider_trials import SMALLEST_MODEL
+    from ortpkg.runtime.providers.provider_trials import SMALLEST_MODEL
 
     made: list[Any] = []
     original = onnxruntime.InferenceSession
@@ -371,7 +375,9 @@ def test_a_disk_that_cannot_take_the_optimized_model_is_no_obstacle(
     def full(**_keywords: object) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ortpkg.providers.onnxruntime_contexts.tempfile.TemporaryDirectory", full)
+    monkeypatch.setattr(
+        "ortpkg.runtime.providers.onnxruntime_contexts.tempfile.TemporaryDirectory", full
+    )
     with bridged(
         model, options_of({"ortpkg.ep_context_cache": str(tmp_path / "contexts")})
     ) as session:

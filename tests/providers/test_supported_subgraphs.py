@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.topology import topological_order
-from ortpkg.providers.execution_provider import GraphViewer
-from ortpkg.providers.supported_subgraphs import (
+from ortpkg.runtime.providers.execution_provider import GraphViewer
+from ortpkg.runtime.providers.supported_subgraphs import (
     _Grouping,
     subgraph_signature,
     supported_subgraphs,
@@ -127,14 +127,16 @@ def test_groups_that_end_for_lack_of_memory_leave_no_cycle(
 ) -> None:
     edges, supported = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ortpkg.providers.supported_subgraphs._MOST_NEEDS_NBYTES", most_nbytes)
+        patch.setattr(
+            "ortpkg.runtime.providers.supported_subgraphs._MOST_NEEDS_NBYTES", most_nbytes
+        )
         groups = groups_of(edges, supported)
     assert sorted(member for members in groups for member in members) == sorted(supported)
     assert is_acyclic(edges, groups)
 
 
 def test_what_is_known_of_paths_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.providers.supported_subgraphs._MOST_NEEDS_NBYTES", 10_000)
+    monkeypatch.setattr("ortpkg.runtime.providers.supported_subgraphs._MOST_NEEDS_NBYTES", 10_000)
     edges: list[list[int]] = [[number - 1] if number else [] for number in range(5_000)]
     graph = graph_of(edges)
     grouping = _Grouping(

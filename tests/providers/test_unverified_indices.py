@@ -10,14 +10,14 @@ import onnx.parser
 import pytest
 
 from ortpkg import SessionOptions
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import RunError
+from ortpkg.foundations.errors import RunError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.bridged_execution_provider import BridgedExecutionProvider
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.providers.native_library import NativeLibrary, NativeModel
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.providers.bridged_execution_provider import BridgedExecutionProvider
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import BackendPlacement
+from ortpkg.runtime.providers.native_library import NativeLibrary, NativeModel
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 
 _LOOKUP = """<ir_version: 10, opset_import: ["" : 21]>
 lookup (int64[N] i) => (float[N] y) <float[3] table = {1, 2, 3}> { y = Gather(table, i) }"""

@@ -11,7 +11,7 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession, SessionOptions
-from ortpkg.errors import RunError
+from ortpkg.foundations.errors import RunError
 
 pytest.importorskip("openvino")
 

@@ -13,8 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from ortpkg.errors import ClusterError, UsageError
-from ortpkg.ray import cluster
+from ortpkg.foundations.errors import ClusterError, UsageError
+from ortpkg.scale.ray import cluster
 
 ROOT = Path(__file__).parents[2]
 

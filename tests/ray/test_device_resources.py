@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ray.device_resources import device_resources, ray_start_options
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.scale.ray.device_resources import device_resources, ray_start_options
 
 
 def offers(ep: str, *kinds: str) -> list[EpDevice]:

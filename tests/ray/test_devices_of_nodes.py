@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from ortpkg.batches.engines import BatchEngine, WorkerPlan
-from ortpkg.batches.node_trial import NodeTrial
-from ortpkg.batches.package_runner import ChosenVariant, PackageUse
-from ortpkg.batches.parts import Part
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ray import batch_run, cluster, package_app
-from ortpkg.ray.stages import DONE, FAILED, RunPackage
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.scale.batches.engines import BatchEngine, WorkerPlan
+from ortpkg.scale.batches.node_trial import NodeTrial
+from ortpkg.scale.batches.package_runner import ChosenVariant, PackageUse
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.ray import batch_run, cluster, package_app
+from ortpkg.scale.ray.stages import DONE, FAILED, RunPackage
 
 GIB = 1 << 30
 #: Node → what it offers, in Ray's words; and the kind of device that its variant runs on.

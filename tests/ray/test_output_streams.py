@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ortpkg.ray.output_streams import quiet_stderr, results_only
+from ortpkg.scale.ray.output_streams import quiet_stderr, results_only
 
 DEATH = (
     "\x1b[33m(raylet)\x1b[0m A worker died. To troubleshoot the problem, look there.\nAnd there."

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.batches.package_runner import PackageRunner
-from ortpkg.errors import RowFailedError, UsageError
-from ortpkg.ray import PackageModel
+from ortpkg.foundations.errors import RowFailedError, UsageError
+from ortpkg.scale.batches.package_runner import PackageRunner
+from ortpkg.scale.ray import PackageModel
 from tests.cli.conftest import DIGITS
 
 IMAGES = np.random.default_rng(2).random((5, 64), np.float32)
@@ -78,12 +78,12 @@ def test_an_unknown_wish_is_told() -> None:
 
 
 def test_a_worker_starts_without_what_answers_requests() -> None:
-    program = (
-        "import sys, ortpkg.ray.stages; from ortpkg.ray import PackageModel; print(*sys.modules)"
-    )
+    program = "import sys, ortpkg.scale.ray.stages; from ortpkg.scale.ray import PackageModel; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     loaded = done.stdout.split()
-    assert "ortpkg.batches.package_runner" in loaded
-    assert not [name for name in loaded if name.startswith(("ortpkg.serving", "ortpkg.ray.serve"))]
+    assert "ortpkg.scale.batches.package_runner" in loaded
+    assert not [
+        name for name in loaded if name.startswith(("ortpkg.scale.serving", "ortpkg.ray.serve"))
+    ]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import ExecutionProviderError, UsageError
-from ortpkg.ray import package_app
-from ortpkg.ray.serve_app import build
-from ortpkg.ray.serve_replica import WatchedAnswering
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.server_log import forward_events, log_event
-from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.foundations.errors import ExecutionProviderError, UsageError
+from ortpkg.scale.ray import package_app
+from ortpkg.scale.ray.serve_app import build
+from ortpkg.scale.ray.serve_replica import WatchedAnswering
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.server_log import forward_events, log_event
+from ortpkg.scale.serving.serving_options import ServingLimits
 from tests.serving.test_served_model import Adder
 
 
@@ -75,7 +75,7 @@ def test_a_device_that_failed_is_remembered_for_the_health_check() -> None:
 
 
 def test_events_go_to_the_log_of_another_as_lines(caplog: pytest.LogCaptureFixture) -> None:
-    ours = logging.getLogger("ortpkg.serving")
+    ours = logging.getLogger("ortpkg.scale.serving")
     before = ours.handlers[:], ours.level, ours.propagate
     try:
         with caplog.at_level(logging.INFO, logger="theirs"):

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ortpkg.ray.serve_replica import warn_without_token
+from ortpkg.scale.ray.serve_replica import warn_without_token
 
 
 @pytest.mark.parametrize(("mode", "count"), [(None, 1), ("disabled", 1), ("token", 0)])

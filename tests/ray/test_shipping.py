@@ -13,10 +13,10 @@ from types import SimpleNamespace
 import pytest
 
 import ortpkg
-from ortpkg.batches.package_runner import PackageUse
-from ortpkg.measuring.package_digest import package_digest
-from ortpkg.ray import shipping
-from ortpkg.ray.shipping import NodeCopies, forget, packed_bytes, with_local_copy
+from ortpkg.scale.batches.package_runner import PackageUse
+from ortpkg.scale.ray import shipping
+from ortpkg.scale.ray.shipping import NodeCopies, forget, packed_bytes, with_local_copy
+from ortpkg.selection.measuring.package_digest import package_digest
 from tests.cli.conftest import DIGITS
 
 STORE = SimpleNamespace(get=lambda content: content)

@@ -11,18 +11,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches.batch_folder import BatchFolder
-from ortpkg.batches.batch_progress import PartDone
-from ortpkg.batches.input_files import RowFormat, find_input
-from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.package_runner import PackageRunner, PackageUse
-from ortpkg.batches.part_planning import PartLimits, plan_parts
-from ortpkg.batches.part_reading import Reading
-from ortpkg.batches.part_run import RunPlan
-from ortpkg.errors import ClusterError, NoSuitableVariantError, UsageError
-from ortpkg.ray.shipping import NodeCopies
-from ortpkg.ray.stages import DONE, FAILED, MOST_ATTEMPTS, PARTS, RunPackage, read_parts, write_part
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.foundations.errors import ClusterError, NoSuitableVariantError, UsageError
+from ortpkg.scale.batches.batch_folder import BatchFolder
+from ortpkg.scale.batches.batch_progress import PartDone
+from ortpkg.scale.batches.input_files import RowFormat, find_input
+from ortpkg.scale.batches.model_layout import model_layout
+from ortpkg.scale.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.scale.batches.part_planning import PartLimits, plan_parts
+from ortpkg.scale.batches.part_reading import Reading
+from ortpkg.scale.batches.part_run import RunPlan
+from ortpkg.scale.ray.shipping import NodeCopies
+from ortpkg.scale.ray.stages import (
+    DONE,
+    FAILED,
+    MOST_ATTEMPTS,
+    PARTS,
+    RunPackage,
+    read_parts,
+    write_part,
+)
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.cli.conftest import DIGITS
 
 USE = PackageUse(reference=str(DIGITS), wishes=SelectionWishes(backend="embedded"), threads=1)

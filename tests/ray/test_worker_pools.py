@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ortpkg.batches.engines import WorkerPlan
-from ortpkg.batches.node_trial import NodeTrial
-from ortpkg.batches.package_runner import ChosenVariant
-from ortpkg.batches.parts import Part
-from ortpkg.errors import ClusterError
-from ortpkg.ray.worker_pools import Pool, shares, worker_pools
+from ortpkg.foundations.errors import ClusterError
+from ortpkg.scale.batches.engines import WorkerPlan
+from ortpkg.scale.batches.node_trial import NodeTrial
+from ortpkg.scale.batches.package_runner import ChosenVariant
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.ray.worker_pools import Pool, shares, worker_pools
 
 GIB = 1 << 30
 

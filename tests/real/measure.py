@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.paired import time_in_turns
 from ortpkg import InferenceSession, SessionOptions
-from ortpkg.ep_names import CPU_EP, LLVM_EP
+from ortpkg.foundations.ep_names import CPU_EP, LLVM_EP
 from tests.real.models import MINILM, MODELS, RealModel, classes
 
 THREADS = 2

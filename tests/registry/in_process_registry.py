@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ortpkg.registry.repository import INDEX_MEDIA_TYPE
+from ortpkg.distribution.registry.repository import INDEX_MEDIA_TYPE
 from tests.registry.local_server import LocalServer, at_work
 
 _NAME = "(?P<name>[a-z0-9._/-]+)"

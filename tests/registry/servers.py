@@ -21,15 +21,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import RegistryError
-from ortpkg.registry.credentials import Credentials
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.http_addresses import parse_registry_host
-from ortpkg.registry.http_retries import Clock
-from ortpkg.registry.http_transport import HttpTransport, Request
-from ortpkg.registry.oci_registry import OciRegistry
-from ortpkg.registry.registry_client import RegistryClient
-from ortpkg.registry.secret import Secret
+from ortpkg.distribution.registry.credentials import Credentials
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.http_retries import Clock
+from ortpkg.distribution.registry.http_transport import HttpTransport, Request
+from ortpkg.distribution.registry.oci_registry import OciRegistry
+from ortpkg.distribution.registry.registry_client import RegistryClient
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import RegistryError
+from ortpkg.package.references.http_addresses import parse_registry_host
 from tests.registry.in_process_registry import InProcessRegistry, running
 
 #: Set by ``make registry``.

@@ -9,8 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ortpkg.errors import ArtifactFormatError
-from ortpkg.registry.artifact import (
+from ortpkg.distribution.registry.artifact import (
     ARTIFACT_TYPE,
     CONFIG_MEDIA_TYPE,
     PackageArtifact,
@@ -21,7 +20,8 @@ from ortpkg.registry.artifact import (
     model_config,
     parse_artifact,
 )
-from ortpkg.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.foundations.errors import ArtifactFormatError
 
 DIGEST = "sha256:" + "1" * 64
 MODEL = "models/m/v/model.onnx"

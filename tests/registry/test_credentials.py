@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import CredentialsError
-from ortpkg.registry import credential_helpers
-from ortpkg.registry.credentials import (
+from ortpkg.distribution.registry import credential_helpers
+from ortpkg.distribution.registry.credentials import (
     Credentials,
     find_credentials,
     forget_credentials,
     keep_credentials,
 )
-from ortpkg.registry.secret import Secret
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import CredentialsError
 
 HOST = "registry.example:5000"
 PASSWORD = "correct:horse"

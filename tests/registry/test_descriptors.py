@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.registry.descriptors import parse_descriptor
+from ortpkg.distribution.registry.descriptors import parse_descriptor
 
 DIGEST = "sha256:" + "0a" * 32
 GOOD: dict[str, Any] = {"mediaType": "application/json", "digest": DIGEST, "size": 3}

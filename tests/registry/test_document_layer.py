@@ -10,9 +10,13 @@ from collections.abc import Callable
 
 import pytest
 
-from ortpkg.errors import ArtifactFormatError, PackageError
-from ortpkg.registry import document_layer
-from ortpkg.registry.document_layer import is_document, pack_documents, unpack_documents
+from ortpkg.distribution.registry import document_layer
+from ortpkg.distribution.registry.document_layer import (
+    is_document,
+    pack_documents,
+    unpack_documents,
+)
+from ortpkg.foundations.errors import ArtifactFormatError, PackageError
 
 DOCUMENTS = {"manifest.json": b"{}", "models/m/metadata.json": b"[1]", "ä/" + "x" * 120: b""}
 

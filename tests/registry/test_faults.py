@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.distribution.registry.credentials import Credentials
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.http_retries import Clock
+from ortpkg.distribution.registry.http_transport import HttpTransport
+from ortpkg.distribution.registry.oci_registry import OciRegistry
+from ortpkg.distribution.registry.registry_client import RegistryClient
+from ortpkg.distribution.registry.repository import RangeNotSupportedError
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import (
     ArtifactFormatError,
     LayerMismatchError,
     OrtpkgError,
     RegistryError,
     RegistryUnreachableError,
 )
-from ortpkg.registry.credentials import Credentials
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.http_addresses import parse_registry_host
-from ortpkg.registry.http_retries import Clock
-from ortpkg.registry.http_transport import HttpTransport
-from ortpkg.registry.oci_registry import OciRegistry
-from ortpkg.registry.registry_client import RegistryClient
-from ortpkg.registry.repository import RangeNotSupportedError
-from ortpkg.registry.secret import Secret
+from ortpkg.package.references.http_addresses import parse_registry_host
 from tests.registry.fault_proxy import FaultProxy, fault_proxy
 from tests.registry.in_process_registry import InProcessRegistry, running
 from tests.registry.servers import PASSWORD, REAL_VARIABLE, USER, described, serve

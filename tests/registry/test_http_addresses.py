@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.errors import PackageReferenceError
-from ortpkg.registry.http_addresses import (
+from ortpkg.distribution.registry.http_connections import proxy_for
+from ortpkg.foundations.errors import PackageReferenceError
+from ortpkg.package.references.http_addresses import (
     is_loopback,
     next_url,
     origin,
     parse_registry_host,
     shown_url,
 )
-from ortpkg.registry.http_connections import proxy_for
 
 
 @pytest.mark.parametrize(

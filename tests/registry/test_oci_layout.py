@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES
+from ortpkg.foundations.errors import (
     ArtifactFormatError,
     ArtifactNotFoundError,
     LayerMismatchError,
     RegistryError,
 )
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE, MOST_MANIFEST_NBYTES
-from ortpkg.storage.hashing import hash_bytes
+from ortpkg.foundations.storage.hashing import hash_bytes
 
 
 def descriptor_of(content: bytes) -> Descriptor:

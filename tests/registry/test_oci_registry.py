@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.distribution.registry.credentials import Credentials
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.oci_registry import OciRegistry, open_oci_registry
+from ortpkg.distribution.registry.referrers import fallback_tag
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import (
     ArtifactNotFoundError,
     LayerMismatchError,
     PackageReferenceError,
     RegistryAuthenticationError,
     RegistryError,
 )
-from ortpkg.registry.credentials import Credentials
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_registry import OciRegistry, open_oci_registry
-from ortpkg.registry.references import is_repository
-from ortpkg.registry.referrers import fallback_tag
-from ortpkg.registry.secret import Secret
+from ortpkg.package.references.package_references import is_repository
 from tests.registry.servers import USER, Server, described
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.registry.descriptors import parse_descriptor
+from ortpkg.distribution.registry.descriptors import parse_descriptor
 from tests.cli.conftest import DIGITS
 from tests.cli.conftest import RunCommand as RunCommand
 from tests.cli.conftest import ortpkg as ortpkg

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import PackageReferenceError
-from ortpkg.registry.references import (
+from ortpkg.foundations.errors import PackageReferenceError
+from ortpkg.package.references.package_references import (
     LayoutReference,
     OciReference,
     PathReference,
@@ -15,7 +15,7 @@ from ortpkg.registry.references import (
     StoreReference,
     parse_reference,
 )
-from ortpkg.registry.url_references import UrlReference
+from ortpkg.package.references.url_references import UrlReference
 
 DIGEST = "sha256:" + "ab" * 32
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from ortpkg.errors import RegistryError
-from ortpkg.registry.http_retries import Clock, RetryPolicy
-from ortpkg.registry.http_transport import Answer, HttpTransport
-from ortpkg.registry.resumed_download import ResumedDownload
+from ortpkg.distribution.registry.http_retries import Clock, RetryPolicy
+from ortpkg.distribution.registry.http_transport import Answer, HttpTransport
+from ortpkg.distribution.registry.resumed_download import ResumedDownload
+from ortpkg.foundations.errors import RegistryError
 
 
 class _Answer:

@@ -12,7 +12,14 @@ from urllib.parse import quote
 import pytest
 
 from ortpkg.cli.rendering import Output, print_error
-from ortpkg.errors import (
+from ortpkg.distribution.registry.credentials import Credentials
+from ortpkg.distribution.registry.http_retries import RetryPolicy
+from ortpkg.distribution.registry.http_transport import HttpTransport
+from ortpkg.distribution.registry.oci_registry import OciRegistry
+from ortpkg.distribution.registry.registry_answers import _first_error
+from ortpkg.distribution.registry.registry_client import RegistryClient
+from ortpkg.distribution.registry.secret import Secret
+from ortpkg.foundations.errors import (
     ArtifactFormatError,
     OrtpkgError,
     RegistryError,
@@ -22,14 +29,7 @@ from ortpkg.errors import (
     redacted_answer,
     redacted_quotation,
 )
-from ortpkg.registry.credentials import Credentials
-from ortpkg.registry.http_addresses import parse_registry_host
-from ortpkg.registry.http_retries import RetryPolicy
-from ortpkg.registry.http_transport import HttpTransport
-from ortpkg.registry.oci_registry import OciRegistry
-from ortpkg.registry.registry_answers import _first_error
-from ortpkg.registry.registry_client import RegistryClient
-from ortpkg.registry.secret import Secret
+from ortpkg.package.references.http_addresses import parse_registry_host
 from tests.registry.local_server import LocalServer, at_work
 
 PASSWORD = 'cor/rect "horse" bättery'

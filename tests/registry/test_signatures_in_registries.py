@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ArtifactFormatError
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.registry.oci_registry import OciRegistry
-from ortpkg.registry.referrers import parse_index
-from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.registry_signatures import (
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.registry.oci_registry import OciRegistry
+from ortpkg.distribution.registry.referrers import parse_index
+from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE
+from ortpkg.distribution.registry_signatures import (
     attach_signature,
     attached_signatures,
     signature_tag,
 )
-from ortpkg.trust.signing.signature_bundle import BUNDLE_MEDIA_TYPE
+from ortpkg.foundations.errors import ArtifactFormatError
+from ortpkg.foundations.storage.hashing import hash_bytes
+from ortpkg.package.trust.signing.signature_bundle import BUNDLE_MEDIA_TYPE
 from tests.registry.servers import Server, described
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ortpkg.errors import RegistryUnreachableError
-from ortpkg.registry import http_transport, timed_answers
-from ortpkg.registry.http_retries import RetryPolicy
-from ortpkg.registry.http_transport import HttpTransport, Request
+from ortpkg.distribution.registry import http_transport, timed_answers
+from ortpkg.distribution.registry.http_retries import RetryPolicy
+from ortpkg.distribution.registry.http_transport import HttpTransport, Request
+from ortpkg.foundations.errors import RegistryUnreachableError
 
 _HEAD = b"HTTP/1.1 200 OK\r\n"
 _CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

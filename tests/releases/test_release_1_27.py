@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ortpkg.package.package_info import Constraints
-from ortpkg.releases.release_1_27 import read_as_1_27
+from ortpkg.selection.releases.release_1_27 import read_as_1_27
 from tests.interop.case import Case
 from tests.interop.metadata_cases import METADATA_CASES, SELECT_CASES
 from tests.interop.packages import Tree, write_tree

@@ -15,7 +15,7 @@ import pytest
 
 from ortpkg import ModelPackage, SessionOptions
 from ortpkg.api.release_comparison import compare_with_releases
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     InvalidSessionOptionError,
     ModelError,
     ModelFileError,

@@ -9,8 +9,8 @@ import onnx
 import onnx.parser
 
 from ortpkg.report.graph_facts import GraphFacts, NodeFact, graph_facts
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 #: One partition of a provider that compiles, a node that optimizations fold, and one that they fuse.
 MIXED = """g (float[N, 4] x) => (float[N, 4] y)

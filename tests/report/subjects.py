@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ortpkg.package.reader import open_package
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
-from ortpkg.session.session_plan import GraphPlan, SessionPlan
+from ortpkg.runtime.session.session_plan import GraphPlan, SessionPlan
 
 
 def subject_of(root: Path, *models: PlannedModel) -> ReportSubject:

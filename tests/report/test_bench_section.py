@@ -8,28 +8,28 @@ from pathlib import Path
 import pytest
 
 from ortpkg import ModelPackage
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.measuring.accuracy import Distance
-from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measured_candidates import CandidateResult, Outcome
-from ortpkg.measuring.record_store import (
-    RecordedState,
-    load_recorded_state,
-    write_quarantine,
-    write_records,
-)
-from ortpkg.measuring.run_statistics import run_times
+from ortpkg.machine.hardware import EpDevice
 from ortpkg.package.reader import open_package
-from ortpkg.providers.machine_offer import this_machine
 from ortpkg.report.sections.bench_section import BenchSection, bench_section
 from ortpkg.report.sections.section import Status
-from ortpkg.selection.measurements import (
+from ortpkg.runtime.providers.machine_offer import this_machine
+from ortpkg.selection.matching.measurements import (
     Measurement,
     QuarantineCause,
     QuarantineEntry,
     SelectionRecords,
     device_key,
 )
+from ortpkg.selection.measuring.accuracy import Distance
+from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.measured_candidates import CandidateResult, Outcome
+from ortpkg.selection.measuring.record_store import (
+    RecordedState,
+    load_recorded_state,
+    write_quarantine,
+    write_records,
+)
+from ortpkg.selection.measuring.run_statistics import run_times
 from tests.report.conftest import DIGITS
 from tests.report.pages import Page, page_of
 from tests.report.subjects import subject_of

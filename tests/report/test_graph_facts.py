@@ -20,7 +20,7 @@ from ortpkg.graph.types import (
 )
 from ortpkg.report import graph_facts as module
 from ortpkg.report.graph_facts import GraphFacts, loaded_graph_facts, type_text, unique_names
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.report.graph_samples import BRANCHES, MIXED, facts_of, model_file
 
 CPU, LLVM = "CPUExecutionProvider", "LLVMExecutionProvider"

@@ -16,8 +16,8 @@ from ortpkg.report.report_wishes import DrawnGraphs
 from ortpkg.report.sections import graph_section as module
 from ortpkg.report.sections.graph_section import GraphPart, graph_section
 from ortpkg.report.sections.section import Status
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 from tests.report.conftest import DIGITS
 from tests.report.graph_samples import BRANCHES, MIXED, model_file
 from tests.report.models import package_called

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from ortpkg import ModelPackage, ReportWishes
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.errors import UsageError
-from ortpkg.quantities import nbytes_text
+from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.quantities import nbytes_text
 from ortpkg.report.report_subject import PlannedModel
 from ortpkg.report.sections.memory_section import memory_section
-from ortpkg.session.session_plan import PlannedCopy, SessionPlan
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.session.session_plan import PlannedCopy, SessionPlan
 from tests.report.conftest import DIGITS
 from tests.report.pages import Page, page_of
 from tests.report.subjects import planned_model, subject_of

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ortpkg import InferenceSession, ModelPackage, ReportWishes
-from ortpkg.drawing.palette import fill_kind
+from ortpkg.foundations.drawing.palette import fill_kind
 from ortpkg.report.order_picture import order_figure, provider_changes
 from ortpkg.report.report_subject import PlannedModel
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.section import Status
-from ortpkg.session.session_plan import GraphPlan, PlannedCopy, SessionPlan
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedCopy, SessionPlan
 from tests.report.conftest import DIGITS
 from tests.report.models import save_named_model
 from tests.report.pages import Page, page_of

@@ -16,11 +16,11 @@ import pytest
 from benchmarks.report_models import bert_like_model
 from ortpkg import InferenceSession, ModelPackage, ReportWishes
 from ortpkg.api import reporting
-from ortpkg.errors import ProfileError, UsageError
+from ortpkg.foundations.errors import ProfileError, UsageError
 from ortpkg.report.page import report_html
 from ortpkg.report.report_subject import MachineSelections, PlannedModel, ReportSubject
 from ortpkg.report.report_wishes import DrawnGraphs
-from ortpkg.selection.verdict import Verdict
+from ortpkg.selection.matching.verdict import Verdict
 from tests.report.conftest import DIGITS
 from tests.report.models import package_called
 from tests.report.pages import Page, page_of

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg import ModelPackage, ReportWishes
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.ep_names import short_ep_names
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.report.report_subject import MachineSelections
 from ortpkg.report.sections.verdict_matrix import Standing, device_matrix, machine_matrix
-from ortpkg.selection.reasons import main_verdict
+from ortpkg.selection.matching.reasons import main_verdict
 from tests.report.conftest import DIGITS
 from tests.report.pages import Page, page_of
 

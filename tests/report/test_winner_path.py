@@ -9,8 +9,8 @@ import pytest
 
 from ortpkg.report.sections.path_picture import path_picture
 from ortpkg.report.sections.winner_path import WinnerPath, winner_path
-from ortpkg.selection.ranking import MEASURED_CRITERIA
-from ortpkg.selection.verdict import Selection
+from ortpkg.selection.matching.ranking import MEASURED_CRITERIA
+from ortpkg.selection.matching.verdict import Selection
 from tests.selection.conftest import make_records
 
 MACHINES = (

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 
 from ortpkg.package.integrity.digest_check import check_digests
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.sample_packages.conftest import VARIANTS, Digits, FloatArray
 
 LEAST_ACCURACY = 0.97

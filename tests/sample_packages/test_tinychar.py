@@ -13,7 +13,7 @@ import pytest
 import ortpkg
 from ortpkg.authoring.compiling import compile_package
 from ortpkg.authoring.compile_wishes import CompileWishes
-from ortpkg.ep_context.ep_context_workspace import shared_workspace
+from ortpkg.runtime.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.package.formats.pipeline import RepeatStep, read_pipeline
 from tests.npz import arrays_in
 

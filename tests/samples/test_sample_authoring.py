@@ -12,14 +12,14 @@ import onnx.parser
 import pytest
 
 from ortpkg.api.model_package import ModelPackage
+from ortpkg.api.samples.sample_authoring import SampleArrays, add_samples, record_samples
+from ortpkg.api.samples.sample_runner import run_samples
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import AuthoringError, UsageError
+from ortpkg.foundations.errors import AuthoringError, UsageError
 from ortpkg.package.formats.samples import Tolerance, read_samples
 from ortpkg.package.integrity.digest_check import check_digests
-from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
-from ortpkg.samples.sample_runner import run_samples
 from tests.npz import arrays_in
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

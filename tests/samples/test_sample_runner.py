@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.errors import PackageError, PackageFormatError
-from ortpkg.measuring.accuracy import is_within, largest_difference
+from ortpkg.api.samples.sample_runner import present, run_samples
+from ortpkg.foundations.errors import PackageError, PackageFormatError
 from ortpkg.package.formats.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.samples.sample_runner import present, run_samples
-from ortpkg.selection.variant_facts import Precision
+from ortpkg.selection.matching.variant_facts import Precision
+from ortpkg.selection.measuring.accuracy import is_within, largest_difference
 
 CLASS = Display(output="y", kind=DisplayKind.CLASS, classes=("a", "b", "c"))
 

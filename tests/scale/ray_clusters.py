@@ -16,14 +16,14 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.package_runner import PackageRunner, PackageUse
-from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Rows
-from ortpkg.errors import ExecutionProviderError
-from ortpkg.ray.cluster import load_ray
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.foundations.errors import ExecutionProviderError
+from ortpkg.scale.batches.model_layout import model_layout
+from ortpkg.scale.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.scale.batches.part_run import RunPlan
+from ortpkg.scale.batches.parts import Part
+from ortpkg.scale.batches.rows import Rows
+from ortpkg.scale.ray.cluster import load_ray
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "sample_packages/digits.ortpackage"

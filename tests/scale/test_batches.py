@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.host.directories import cache_directory
+from ortpkg.foundations.host.directories import cache_directory
 from tests.registry.in_process_registry import InProcessRegistry, running
 from tests.scale.ray_clusters import (
     DIGITS,
@@ -249,7 +249,7 @@ def test_the_class_for_ray_datas_own_pipelines_gives_the_same_outputs(
     program = f"""
 import numpy as np
 import ray
-from ortpkg.ray import PackageModel
+from ortpkg.scale.ray import PackageModel
 
 ray.init(address={cluster.address!r}, log_to_driver=False)
 rows = ray.data.read_numpy({str(rows)!r}).limit(1000)

@@ -32,7 +32,7 @@ pytestmark = [
 #: A cluster of our own with workers, as a batch has it.
 CLUSTER = """
 import os
-from ortpkg.ray.cluster import cluster
+from ortpkg.scale.ray.cluster import cluster
 
 with cluster(None, 1) as ray:
     ray.get(ray.remote(lambda: 1).remote())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tritonclient.grpc import service_pb2 as theirs
 
-from ortpkg.serving import grpc_messages
+from ortpkg.scale.serving import grpc_messages
 from scripts.compile_protocol import COMPILED, compile_definition
 
 pytestmark = [pytest.mark.scale, pytest.mark.shows("clients of others")]

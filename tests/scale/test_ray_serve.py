@@ -24,9 +24,9 @@ import yaml
 from tritonclient.utils import InferenceServerException
 
 import ortpkg
-from ortpkg.errors import InvalidFeedError
-from ortpkg.ray import package_app
-from ortpkg.ray.serve_app import build
+from ortpkg.foundations.errors import InvalidFeedError
+from ortpkg.scale.ray import package_app
+from ortpkg.scale.ray.serve_app import build
 from tests.scale.ray_clusters import DIGITS, NODE, ROOT, add_unlike_node, ray_cluster
 from tests.scale.test_renewal import Asking, publish
 

@@ -20,9 +20,9 @@ import pytest
 from tritonclient.grpc import service_pb2 as messages
 
 import ortpkg
-from ortpkg.serving.protocol_bodies import MOST_JSON_VALUES
-from ortpkg.serving.protocol_tensors import MOST_TEXTS
-from ortpkg.serving.serving_options import DEFAULT_REQUEST_NBYTES
+from ortpkg.scale.serving.protocol_bodies import MOST_JSON_VALUES
+from ortpkg.scale.serving.protocol_tensors import MOST_TEXTS
+from ortpkg.scale.serving.serving_options import DEFAULT_REQUEST_NBYTES
 from tests.scale.served_packages import make_echoes
 from tests.scale.serving_processes import Serving, serving
 from tests.scale.watched_serving import MIB, others_are_served, resident_nbytes, slowness

@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from ortpkg.kernels.reference_kernels import has_reference_implementation
+from ortpkg.runtime.kernels.reference_kernels import has_reference_implementation
 from scripts.generate_operator_table import (
     DOCUMENT,
     defined_versions,

@@ -28,8 +28,8 @@ def touched(root: Path) -> list[str]:
 
 def test_what_differs_from_main_is_tested_committed_or_not(tmp_path: Path) -> None:
     files = [
-        "ortpkg/engine/plan.py",
-        "ortpkg/names.py",
+        "ortpkg/runtime/engine/plan.py",
+        "ortpkg/foundations/names.py",
         "ortpkg/cli/app.py",
         "tests/test_names.py",
         "docs/guide.md",
@@ -48,9 +48,9 @@ def test_what_differs_from_main_is_tested_committed_or_not(tmp_path: Path) -> No
     assert touched(tmp_path) == []
 
     git(tmp_path, "checkout", "-b", "mine")
-    (tmp_path / "ortpkg/engine/plan.py").write_text("# changed\n")
+    (tmp_path / "ortpkg/runtime/engine/plan.py").write_text("# changed\n")
     git(tmp_path, "commit", "-a", "-m", "second")
-    (tmp_path / "ortpkg/names.py").write_text("# changed\n")
+    (tmp_path / "ortpkg/foundations/names.py").write_text("# changed\n")
     (tmp_path / "docs/guide.md").write_text("changed")
     (tmp_path / "tests/graph/test_edge.py").write_text("")
     (tmp_path / "ortpkg/new").mkdir()

@@ -13,21 +13,21 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.documents.frozen import FrozenMapping
+from ortpkg.foundations.documents.frozen import FrozenMapping
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.measurements import (
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.measurements import (
     Measurement,
     QuarantineCause,
     QuarantineEntry,
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.verdict import Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.verdict import Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 _HERE = Path(__file__).parent
 _ROOT = Path("package").absolute()

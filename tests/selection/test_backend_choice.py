@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_names import CPU_EP
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.measurements import (
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.measurements import (
     Measurement,
     QuarantineCause,
     QuarantineEntry,
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 _ROOT = Path("package").absolute()
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Xeon", vendor_id=0x8086)

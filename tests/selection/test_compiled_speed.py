@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.selection.matching.verdict import ReasonCode
 from tests.selection.conftest import make_records
 
 _RECORDS = json.loads((Path(__file__).parent / "records.json").read_text())

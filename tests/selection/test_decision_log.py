@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortpkg.package.package_info import PackageFormat, PackageInfo
-from ortpkg.selection.decision_log import log_decision
+from ortpkg.selection.matching.decision_log import log_decision
 from tests.selection.conftest import _ROOT
 
 
@@ -57,7 +57,7 @@ def test_a_record_has_the_package_the_wishes_every_verdict_and_the_time(
 def test_one_line_goes_to_pythons_logging_and_no_verdict_is_made_for_it(
     machines: Any, variants: Any, select: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="ortpkg.selection.decision_log"):
+    with caplog.at_level(logging.INFO, logger="ortpkg.selection.matching.decision_log"):
         log_decision(
             select(machines["bare"], [variants["cpu"]]), _package(), duration_s=0.5, log=None
         )

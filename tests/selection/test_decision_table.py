@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.selection.reasons import main_verdict
-from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.selection.matching.reasons import main_verdict
+from ortpkg.selection.matching.verdict import Selection, Verdict
 from tests.selection import oracle
 from tests.selection.conftest import make_records
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ortpkg.selection.compiled_speed import LEAST_SHARE
-from ortpkg.selection.fit import MEMORY_HEADROOM
-from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
-from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.machine.policies import POLICIES, RELEASE_POLICIES
+from ortpkg.selection.matching.compiled_speed import LEAST_SHARE
+from ortpkg.selection.matching.fit import MEMORY_HEADROOM
+from ortpkg.selection.matching.ranking import CRITERIA, MEASURED_CRITERIA
+from ortpkg.selection.matching.verdict import ReasonCode
 
 _TEXT = (Path(__file__).parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
 

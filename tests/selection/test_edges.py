@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.documents.frozen import FrozenMapping
+from ortpkg.foundations.documents.frozen import FrozenMapping
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.measurements import (
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.measurements import (
     QuarantineCause,
     QuarantineEntry,
     SelectionRecords,
     device_key,
 )
-from ortpkg.selection.provider_option_devices import device_option_of
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.variant_facts import Precision, precision_of
-from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.provider_option_devices import device_option_of
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.variant_facts import Precision, precision_of
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.selection.conftest import facts_of
 
 _ROOT = Path("package").absolute()

@@ -6,7 +6,7 @@ import json
 import pickle
 from typing import Any
 
-from ortpkg.selection.explanation import Explanation, Status, explain, selection_to_json
+from ortpkg.selection.matching.explanation import Explanation, Status, explain, selection_to_json
 
 
 def _lines(node: Explanation, depth: int = 0) -> list[str]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from ortpkg.graph.needed_operators import NOTHING, ModelOperators
 from ortpkg.package.package_info import VariantInfo
-from ortpkg.providers.operator_support import OperatorSupport
-from ortpkg.selection.measurements import SelectionRecords
-from ortpkg.selection.operators import OperatorEvidence
-from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
+from ortpkg.runtime.providers.operator_support import OperatorSupport
+from ortpkg.selection.matching.measurements import SelectionRecords
+from ortpkg.selection.matching.operators import OperatorEvidence
+from ortpkg.selection.matching.verdict import ReasonCode, Selection, Verdict
 from tests.selection.conftest import make_records
 
 _RECORDS = json.loads((Path(__file__).parent / "records.json").read_text(encoding="utf-8"))

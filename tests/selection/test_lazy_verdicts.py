@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ortpkg.documents.frozen import EMPTY, LazyTuple
+from ortpkg.foundations.documents.frozen import EMPTY, LazyTuple
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.verdict import Verdict
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.verdict import Verdict
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.selection.conftest import rate
 
 

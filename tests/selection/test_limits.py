@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.quantities import parse_duration_s, parse_nbytes
 from ortpkg.package.package_info import Constraints, VariantInfo
-from ortpkg.quantities import parse_duration_s, parse_nbytes
-from ortpkg.selection.variant_facts import Precision, peak_memory_of, precision_of, size_of
-from ortpkg.selection.wished_limits import (
+from ortpkg.selection.matching.variant_facts import Precision, peak_memory_of, precision_of, size_of
+from ortpkg.selection.matching.wished_limits import (
     NO_LIMITS,
     Limits,
     check_where_keys,
@@ -20,7 +20,7 @@ from ortpkg.selection.wished_limits import (
     meets_condition,
     recorded_fact,
 )
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.selection.matching.wishes import SelectionWishes
 
 
 def _variant(metadata: dict[str, Any]) -> VariantInfo:

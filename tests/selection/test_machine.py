@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.devices.profiles import make_profile, read_profile
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import ExecutionProviderError, UsageError
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.machine_code.cpu_targets import CpuTarget, target_named
-from ortpkg.providers import ep_registry, onnxruntime_factory
-from ortpkg.providers import machine_offer as machine
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_registry import AvailableFactories
-from ortpkg.providers.installed_distribution import InstalledDistribution
-from ortpkg.providers.llvm_compatibility import compatibility_info, rate
-from ortpkg.providers.machine_offer import (
+from ortpkg.compiler.machine_code.cpu_targets import CpuTarget, target_named
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import ExecutionProviderError, UsageError
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.machine.profiles import make_profile, read_profile
+from ortpkg.runtime.providers import ep_registry, onnxruntime_factory
+from ortpkg.runtime.providers import machine_offer as machine
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.ep_registry import AvailableFactories
+from ortpkg.runtime.providers.installed_distribution import InstalledDistribution
+from ortpkg.runtime.providers.llvm_compatibility import compatibility_info, rate
+from ortpkg.runtime.providers.machine_offer import (
     MachineOffer,
     asked_once,
     discover_ep_devices,
     offer_of_profile,
     this_machine,
 )
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 
 _ONNXRUNTIME = (InstalledDistribution(name="onnxruntime-qnn", version="1.31.1"),)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.selection.measurements import device_key, driver_version_of
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.selection.matching.measurements import device_key, driver_version_of
 
 
 def _gpu(address: str = "", **facts: object) -> EpDevice:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator
-from ortpkg.providers.operator_support import OperatorSupport, who_has
-from ortpkg.selection import operators
-from ortpkg.selection.candidate import Judgement
-from ortpkg.selection.operators import OperatorEvidence, judge_operators
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.providers.operator_support import OperatorSupport, who_has
+from ortpkg.selection.matching import operators
+from ortpkg.selection.matching.candidate import Judgement
+from ortpkg.selection.matching.operators import OperatorEvidence, judge_operators
+from ortpkg.selection.matching.verdict import ReasonCode
 
 DEVICE = EpDevice(ep_name="AcmeExecutionProvider", backend="acme", device=None)
 PLACE = "AcmeExecutionProvider (acme)"

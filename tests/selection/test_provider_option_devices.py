@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
+from ortpkg.machine.hardware import DeviceType
+from ortpkg.selection.matching.provider_option_devices import device_option_of, named_device_types
 
 _CPU, _GPU, _NPU = DeviceType.CPU, DeviceType.GPU, DeviceType.NPU
 

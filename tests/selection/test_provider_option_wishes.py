@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.explanation import selection_to_json
-from ortpkg.selection.provider_option_wishes import provider_options_by_ep
-from ortpkg.selection.reasons import asked_for
-from ortpkg.selection.request import make_request
-from ortpkg.selection.selector import select_ep_devices
-from ortpkg.selection.verdict import ReasonCode, Selection
-from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.explanation import selection_to_json
+from ortpkg.selection.matching.provider_option_wishes import provider_options_by_ep
+from ortpkg.selection.matching.reasons import asked_for
+from ortpkg.selection.matching.request import make_request
+from ortpkg.selection.matching.selector import select_ep_devices
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.selection.conftest import _ROOT as ROOT
 
 OPENVINO, QNN, CPU = "OpenVINOExecutionProvider", "QNNExecutionProvider", "CPUExecutionProvider"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.selection.policies import POLICIES
-from ortpkg.selection.ranking import MEASURED_CRITERIA, deciding_criterion, order_devices
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.policies import POLICIES
+from ortpkg.selection.matching.ranking import MEASURED_CRITERIA, deciding_criterion, order_devices
 
 
 def _gpu(name: str, *, memory: int | None = None, address: str = "") -> HardwareDevice:

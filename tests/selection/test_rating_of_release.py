@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.ep_names import OPENVINO_EP
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.foundations.ep_names import OPENVINO_EP
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.machine_offer import MachineOffer
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 
 REQUIRED = "meta=1.0;ov=2026.4.1;isa=Intel AVX2"
 THEIRS = f'{{"ovep_compat_ver":"1.0","ovep_bin_ver":"1.1","ov_compat_string":"{REQUIRED}"}}'

@@ -13,16 +13,20 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import UsageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.policies import find_policy, policy_named
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.releases.release_selector import select_as_release
-from ortpkg.selection.explanation import selection_to_json
-from ortpkg.selection.policies import find_policy, policy_named
-from ortpkg.selection.reasons import no_suitable_variant_message
-from ortpkg.selection.verdict import ReasonCode, Selection
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.explanation import selection_to_json
+from ortpkg.selection.matching.reasons import no_suitable_variant_message
+from ortpkg.selection.matching.verdict import ReasonCode, Selection
+from ortpkg.selection.releases.release_selector import select_as_release
 
 _ROOT = Path("package").absolute()
 _TABLE: dict[str, Any] = json.loads(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.errors import UsageError
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.selection.reasons import no_suitable_variant_message
-from ortpkg.selection.verdict import ReasonCode
+from ortpkg.foundations.errors import UsageError
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.reasons import no_suitable_variant_message
+from ortpkg.selection.matching.verdict import ReasonCode
 
 
 def test_a_filter_for_a_missing_device_says_what_was_asked_what_is_there_and_why_each_fell(
@@ -243,7 +243,7 @@ def test_a_component_without_variants_selects_nothing(machines: Any, select: Any
 @pytest.mark.requirement("K16")
 def test_selection_loads_neither_numpy_nor_onnx_nor_a_backend() -> None:
     code = (
-        "import sys, ortpkg.selection.explanation, ortpkg.providers.machine_offer as machine\n"
+        "import sys, ortpkg.selection.matching.explanation, ortpkg.runtime.providers.machine_offer as machine\n"
         "machine.discover_ep_devices\n"
         "loaded = {'numpy', 'onnx', 'openvino', 'onnxruntime', 'ml_dtypes'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {sorted(loaded)}' if loaded else 0)"

@@ -8,8 +8,8 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from ortpkg.selection import wishes
-from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.selection.matching import wishes
+from ortpkg.selection.matching.wishes import ANY_VARIANT, SelectionWishes
 
 
 def test_the_keyword_arguments_of_type_checkers_are_the_fields() -> None:

@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import CancelledError, LimitExceededError, NotServingError, ServerBusyError
-from ortpkg.serving.answering import Answering
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.foundations.errors import (
+    CancelledError,
+    LimitExceededError,
+    NotServingError,
+    ServerBusyError,
+)
+from ortpkg.scale.serving.answering import Answering
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.serving_options import ServingLimits
 from tests.serving.test_served_model import Adder
 
 

@@ -16,18 +16,18 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.bench.benchmark import BenchWishes, bench
-from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
-from ortpkg.measuring.measured_candidates import Plan
+from ortpkg.api.bench.benchmark import BenchWishes, bench
+from ortpkg.foundations.errors import LimitExceededError, NotServingError, ServerBusyError
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.serving import batch_choice
-from ortpkg.serving.answering import Answering
-from ortpkg.serving.batching import BatchPlan
-from ortpkg.serving.loading import load
-from ortpkg.serving.observer import Observer
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.scale.serving import batch_choice
+from ortpkg.scale.serving.answering import Answering
+from ortpkg.scale.serving.batching import BatchPlan
+from ortpkg.scale.serving.loading import load
+from ortpkg.scale.serving.observer import Observer
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.selection.matching.wishes import SelectionWishes
+from ortpkg.selection.measuring.measured_candidates import Plan
 
 _LIMITS = ServingLimits(concurrency=1, most_waiting=4, timeout_s=20, drain_s=5)
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.errors import LimitExceededError, RunError
-from ortpkg.serving.batching import (
+from ortpkg.foundations.errors import LimitExceededError, RunError
+from ortpkg.scale.serving.batching import (
     Arrays,
     Batcher,
     BatchPlan,

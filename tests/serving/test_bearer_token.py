@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import UsageError
-from ortpkg.serving.bearer_token import read_token
+from ortpkg.foundations.errors import UsageError
+from ortpkg.scale.serving.bearer_token import read_token
 
 
 @pytest.mark.parametrize("text", ["abc", "abc\n", "a-b._~+/c==\r\n"])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidFeedError, InvalidRequestError
-from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
-from ortpkg.serving.served_model import ServedModel
+from ortpkg.foundations.errors import InvalidFeedError, InvalidRequestError
+from ortpkg.scale.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.scale.serving.served_model import ServedModel
 
 
 class Session:

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
-from ortpkg.errors import ServerBusyError
-from ortpkg.serving import grpc_answers
-from ortpkg.serving.grpc_answers import UnreadAnswers, close_connections
+from ortpkg.foundations.errors import ServerBusyError
+from ortpkg.scale.serving import grpc_answers
+from ortpkg.scale.serving.grpc_answers import UnreadAnswers, close_connections
 
 OPEN_FILES = Path("/dev/fd")
 

@@ -13,16 +13,16 @@ import grpc
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidRequestError
-from ortpkg.serving import grpc_messages as messages
-from ortpkg.serving import grpc_service
-from ortpkg.serving.answering import Answering
-from ortpkg.serving.grpc_service import InferenceService, make_grpc_server
-from ortpkg.serving.observer import Observer
-from ortpkg.serving.protocol_tensors import raw_parts
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.foundations.errors import InvalidRequestError
+from ortpkg.scale.serving import grpc_messages as messages
+from ortpkg.scale.serving import grpc_service
+from ortpkg.scale.serving.answering import Answering
+from ortpkg.scale.serving.grpc_service import InferenceService, make_grpc_server
+from ortpkg.scale.serving.observer import Observer
+from ortpkg.scale.serving.protocol_tensors import raw_parts
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.served_versions import ServedVersions
+from ortpkg.scale.serving.serving_options import ServingLimits
 from tests.serving.test_protocol_tensors import longest_share
 from tests.serving.test_served_model import Adder
 

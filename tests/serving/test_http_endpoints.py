@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.serving.answering import Answering
-from ortpkg.serving.http_endpoints import make_protocol_application
-from ortpkg.serving.http_exchange import Message
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.serving_options import ServingLimits
-from ortpkg.version import __version__
+from ortpkg.foundations.version import __version__
+from ortpkg.scale.serving.answering import Answering
+from ortpkg.scale.serving.http_endpoints import make_protocol_application
+from ortpkg.scale.serving.http_exchange import Message
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.served_versions import ServedVersions
+from ortpkg.scale.serving.serving_options import ServingLimits
 from tests.serving.test_served_model import Adder, adder
 
 MODELS = ("/v2/models/adder", "/v2/models/adder/versions/1")

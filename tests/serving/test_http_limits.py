@@ -14,11 +14,11 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ortpkg.errors import InvalidFeedError, NotServingError, OrtpkgError
-from ortpkg.serving import http_exchange
-from ortpkg.serving.http_exchange import Message, Receive, Scope, Send
-from ortpkg.serving.http_limits import GuardedApplication
-from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.foundations.errors import InvalidFeedError, NotServingError, OrtpkgError
+from ortpkg.scale.serving import http_exchange
+from ortpkg.scale.serving.http_exchange import Message, Receive, Scope, Send
+from ortpkg.scale.serving.http_limits import GuardedApplication
+from ortpkg.scale.serving.serving_options import ServingLimits
 
 LIMITS = ServingLimits(concurrency=1, request_nbytes=10, timeout_s=0.2)
 BODY = (b"12345", b"678")
@@ -233,7 +233,7 @@ def test_a_refusal_is_logged_unless_it_is_that_of_a_probe(caplog: pytest.LogCapt
     async def refuse(*_: Any) -> None:
         raise NotServingError("not ready", retry_after_s=1)
 
-    with caplog.at_level(logging.INFO, "ortpkg.serving"):
+    with caplog.at_level(logging.INFO, "ortpkg.scale.serving"):
         assert ask(Client(), refuse, path="/v2/health/ready").status == 503
         assert not caplog.records
         assert ask(Client(), refuse).status == 503
@@ -241,7 +241,7 @@ def test_a_refusal_is_logged_unless_it_is_that_of_a_probe(caplog: pytest.LogCapt
 
 
 def test_requests_are_logged_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "ortpkg.serving"):
+    with caplog.at_level(logging.INFO, "ortpkg.scale.serving"):
         ask(Client())
         assert not caplog.records
         ask(Client(), logs_requests=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.errors import InvalidRequestError, RequestTooLargeError
-from ortpkg.serving.message_size import MOST_FIELDS, verify_message_size
+from ortpkg.foundations.errors import InvalidRequestError, RequestTooLargeError
+from ortpkg.scale.serving.message_size import MOST_FIELDS, verify_message_size
 
 MIB = 1 << 20
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidRequestError, RequestTooLargeError
-from ortpkg.serving import protocol_bodies
-from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
-from ortpkg.serving.protocol_bodies import (
+from ortpkg.foundations.errors import InvalidRequestError, RequestTooLargeError
+from ortpkg.scale.serving import protocol_bodies
+from ortpkg.scale.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.scale.serving.protocol_bodies import (
     InferenceBody,
     read_body,
     read_document,
     response_body,
 )
-from ortpkg.serving.protocol_tensors import TensorSpec
-from ortpkg.serving.served_model import ServedModel
+from ortpkg.scale.serving.protocol_tensors import TensorSpec
+from ortpkg.scale.serving.served_model import ServedModel
 
 DATA = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
 BINARY = {"name": "y", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidFeedError, ModelError, RequestTooLargeError
-from ortpkg.serving import protocol_tensors
-from ortpkg.serving.protocol_tensors import (
+from ortpkg.foundations.errors import InvalidFeedError, ModelError, RequestTooLargeError
+from ortpkg.scale.serving import protocol_tensors
+from ortpkg.scale.serving.protocol_tensors import (
     DTYPES,
     MOST_TEXTS,
     RequestTensor,

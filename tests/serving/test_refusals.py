@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg import errors
-from ortpkg.serving.refusals import refusal_of
+from ortpkg.foundations import errors
+from ortpkg.scale.serving.refusals import refusal_of
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.opening_references import use_package
 from ortpkg.distribution.publishing import publish
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.distribution.used_packages import find_used_package
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.package.reader import open_package
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.registry.references import parse_reference
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.serving.loading import Loaded, load
-from ortpkg.serving.renewal import Renewal, Renewed
-from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.serving_options import LoadWishes, ServingLimits
-from ortpkg.store.package_store import PackageStore
+from ortpkg.package.references.package_references import parse_reference
+from ortpkg.scale.serving.loading import Loaded, load
+from ortpkg.scale.serving.renewal import Renewal, Renewed
+from ortpkg.scale.serving.served_versions import ServedVersions
+from ortpkg.scale.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.measuring.conftest import add_samples, scale_model
 
 _LIMITS = ServingLimits(concurrency=1)
@@ -75,7 +75,9 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Published: 1 and 2, which double as their samples say, and 3, which does not."""
     folder = tmp_path_factory.mktemp("scales")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ortpkg.storage.package_lock.locks_directory", lambda: folder / "locks")
+        patch.setattr(
+            "ortpkg.foundations.storage.package_lock.locks_directory", lambda: folder / "locks"
+        )
         for tag, factor in (("1", 2.0), ("2", 2.00001), ("3", 3.0)):
             model = scale_model(folder / f"{tag}.onnx", factor=factor)
             root = folder / tag / "scale.ortpackage"

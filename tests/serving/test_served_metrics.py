@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, cast
 
-from ortpkg.serving.served_metrics import (
+from ortpkg.scale.serving.served_metrics import (
     BATCH_REQUESTS,
     BATCH_ROWS,
     REQUEST_SECONDS,
@@ -16,7 +16,7 @@ from ortpkg.serving.served_metrics import (
     Metric,
     Record,
 )
-from ortpkg.serving.served_model import RunningVariant, ServedModel
+from ortpkg.scale.serving.served_model import RunningVariant, ServedModel
 
 
 class _Counts:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     InvalidFeedError,
     NotServingError,
     RequestTooLargeError,
@@ -20,13 +20,13 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.package.reader import open_package
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.serving import served_model
-from ortpkg.serving.loading import load
-from ortpkg.serving.protocol_tensors import RequestTensor
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.scale.serving import served_model
+from ortpkg.scale.serving.loading import load
+from ortpkg.scale.serving.protocol_tensors import RequestTensor
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.served_versions import ServedVersions
+from ortpkg.scale.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.cli.conftest import DIGITS
 
 LIMITS = ServingLimits(concurrency=1)

@@ -15,13 +15,13 @@ from typing import Any
 import grpc
 import pytest
 
-from ortpkg.errors import UsageError
-from ortpkg.serving import grpc_messages as messages
-from ortpkg.serving.observer import Observer
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.server import serve
-from ortpkg.serving.serving_options import ListenOptions, ServingLimits
+from ortpkg.foundations.errors import UsageError
+from ortpkg.scale.serving import grpc_messages as messages
+from ortpkg.scale.serving.observer import Observer
+from ortpkg.scale.serving.served_model import ServedModel
+from ortpkg.scale.serving.served_versions import ServedVersions
+from ortpkg.scale.serving.server import serve
+from ortpkg.scale.serving.serving_options import ListenOptions, ServingLimits
 from tests.serving.test_http_endpoints import FEEDS
 from tests.serving.test_served_model import Adder
 

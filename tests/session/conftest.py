@@ -11,8 +11,8 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import VERIFY_PLAN_ENTRY, SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import VERIFY_PLAN_ENTRY, SessionOptions
 
 OPSET = 21
 #: Nodes one behind the other, of which some values are used again: memory can be shared, not all.

@@ -20,10 +20,10 @@ from onnx.reference import ReferenceEvaluator
 
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.device_tensor import DeviceTensor
-from ortpkg.kernels.kernel_registry import DeviceSlots, KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.kernels.device_tensor import DeviceTensor
+from ortpkg.runtime.kernels.kernel_registry import DeviceSlots, KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
+from ortpkg.runtime.providers.execution_provider import (
     Allocator,
     BackendPlacement,
     ComputeCapability,
@@ -34,7 +34,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.providers.native_library import NativeLibrary, NativeModel
+from ortpkg.runtime.providers.native_library import NativeLibrary, NativeModel
 
 Array = npt.NDArray[Any]
 _EVERY_VERSION = tuple(range(1, 30))

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
-from ortpkg.providers.ep_factory import CpuDevicesEpFactory
-from ortpkg.providers.execution_provider import (
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
+from ortpkg.runtime.providers.ep_factory import CpuDevicesEpFactory
+from ortpkg.runtime.providers.execution_provider import (
     Allocator,
     BackendPlacement,
     ComputeCapability,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.session.session_plan import GraphPlan, PlannedNode, PlannedValue
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedNode, PlannedValue
 
 
 def planned_value(

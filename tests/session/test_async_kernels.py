@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import CancelledError, LimitExceededError, RunError
+from ortpkg.foundations.errors import CancelledError, LimitExceededError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.profiler import Profiler
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext, OpKernelInfo
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -29,9 +29,9 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.session import graph_planner
-from ortpkg.session.options import ExecutionMode
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session import graph_planner
+from ortpkg.runtime.session.options import ExecutionMode
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of
 
 LONGEST_S = 20.0

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.engine import executable_graph
-from ortpkg.kernels.op_kernel import Value
+from ortpkg.runtime.engine import executable_graph
+from ortpkg.runtime.kernels.op_kernel import Value
 from tests.session.conftest import model_of, options_of, reference
 
 _LOOP = """g (int64 n, float[N] x) => (float[N] y, float[M, N] z) {

@@ -9,8 +9,8 @@ import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.errors import InvalidGraphError, RunError
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.foundations.errors import InvalidGraphError, RunError
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.session.conftest import options_of
 
 RNG = np.random.default_rng(4)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ortpkg.backend.session_backend import prepare
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_names import CPU_EP, KNOWN_EPS, LLVM_EP
-from ortpkg.errors import (
+from ortpkg.compiler.machine_code.cpu_targets import host_target
+from ortpkg.foundations.ep_names import CPU_EP, KNOWN_EPS, LLVM_EP
+from ortpkg.foundations.errors import (
     CompileError,
     ExecutionProviderError,
     UnknownExecutionProviderError,
@@ -23,10 +23,10 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.providers.ep_factory import EpFactory
-from ortpkg.providers.ep_registry import AvailableFactories
-from ortpkg.providers.execution_provider import (
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.providers.ep_factory import EpFactory
+from ortpkg.runtime.providers.ep_registry import AvailableFactories
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -34,12 +34,12 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.providers.openvino_device import openvino_device
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.session import default_providers
-from ortpkg.session.default_providers import default_ep_names, supported_ep_names
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, SessionOptions
+from ortpkg.runtime.providers.openvino_device import openvino_device
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.session import default_providers
+from ortpkg.runtime.session.default_providers import default_ep_names, supported_ep_names
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
 from tests.session.conftest import model_of
 
 CPU = HardwareDevice(type=DeviceType.CPU)
@@ -115,7 +115,8 @@ def offer(monkeypatch: pytest.MonkeyPatch, *factories: EpFactory) -> None:
     )
     by_name = {factory.ep_name: factory for factory in factories}
     monkeypatch.setattr(
-        "ortpkg.session.provider_list.find_factory", lambda name, backend=None: by_name[name]
+        "ortpkg.runtime.session.provider_list.find_factory",
+        lambda name, backend=None: by_name[name],
     )
 
 
@@ -188,7 +189,7 @@ def test_machine_code_comes_before_the_cpu_provider_where_it_can_be_compiled(
         assert [each.provider for each in session.get_partitions()] == [LLVM_EP]
         np.testing.assert_allclose(session.run(None, X)[0], -np.exp(X["x"]), rtol=1e-5)
     default_providers.supported_ep_names.cache_clear()
-    monkeypatch.setattr("ortpkg.providers.llvm_factory.has_compiler", lambda: False)
+    monkeypatch.setattr("ortpkg.runtime.providers.llvm_factory.has_compiler", lambda: False)
     assert LLVM_EP not in default_ep_names(SessionOptions())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import UsageError
+from ortpkg.foundations.errors import UsageError
 from tests.session.conftest import model_of
 
 _MODEL = model_of("g (float[2] x) => (float[2] y) { y = Neg(x) }").SerializeToString()

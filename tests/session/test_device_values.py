@@ -13,18 +13,18 @@ import onnx.parser
 import pytest
 
 from ortpkg import ExecutionMode, InferenceSession, OrtValue, SessionOptions
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import InvalidFeedError, UsageError
+from ortpkg.foundations.errors import InvalidFeedError, UsageError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.device_tensor import DeviceTensor
-from ortpkg.providers import device_memories
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.device_memories import DeviceNumbers, open_memory
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.session.device_values import DeviceBorders, device_borders
-from ortpkg.session.io_binding import IOBinding
-from ortpkg.session.session_plan import describe_plan
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.device_tensor import DeviceTensor
+from ortpkg.runtime.providers import device_memories
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.device_memories import DeviceNumbers, open_memory
+from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.runtime.session.device_values import DeviceBorders, device_borders
+from ortpkg.runtime.session.io_binding import IOBinding
+from ortpkg.runtime.session.session_plan import describe_plan
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.far_devices import FarDevice, FarLibrary
 
 EP, MEMORY = "AcmeExecutionProvider", "Acme:0"

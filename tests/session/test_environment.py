@@ -14,10 +14,14 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, UsageError
-from ortpkg.session.environment import global_thread_pool_sizes
-from ortpkg.session.ort_ep_device import OrtEpDevice
+from ortpkg.foundations.errors import (
+    ExecutionProviderError,
+    UnknownExecutionProviderError,
+    UsageError,
+)
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.session.environment import global_thread_pool_sizes
+from ortpkg.runtime.session.ort_ep_device import OrtEpDevice
 from tests.session.conftest import model_of, session_of
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -340,7 +344,7 @@ def test_numbers_have_as_many_bits_as_in_onnxruntime() -> None:
 @pytest.fixture
 def seeded() -> Iterator[None]:
     yield
-    from ortpkg.kernels import random_seed
+    from ortpkg.runtime.kernels import random_seed
 
     random_seed._seed = None
 

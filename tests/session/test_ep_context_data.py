@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import EpContextError, EpContextWriteError, InvalidSessionOptionError, UsageError
+from ortpkg.foundations.errors import (
+    EpContextError,
+    EpContextWriteError,
+    InvalidSessionOptionError,
+    UsageError,
+)
 from tests.session.conftest import compiling
 
 FEEDS = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}

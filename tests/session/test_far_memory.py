@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.device_copies import copy_compute
-from ortpkg.engine.memories import memories_of
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     CancelledError,
     ExecutionProviderError,
     KernelNotFoundError,
@@ -25,21 +22,24 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.kernels.device_tensor import DeviceTensor
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.device_copies import copy_compute
+from ortpkg.runtime.engine.memories import memories_of
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.device_tensor import DeviceTensor
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     Allocator,
     ComputeCapability,
     CPUAllocator,
     ExecutionProvider,
     GraphViewer,
 )
-from ortpkg.session import session_parts
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode
-from ortpkg.session.ort_value import OrtValue
-from ortpkg.session.session_plan import describe_plan
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session import session_parts
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode
+from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.session_plan import describe_plan
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of, session_of
 from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
 

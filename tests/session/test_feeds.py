@@ -8,12 +8,12 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
+from ortpkg.foundations.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
 from ortpkg.graph.types import ElementType, TensorType
-from ortpkg.session import feeds
-from ortpkg.session.feeds import FeedCheck, check_feeds
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.node_args import NodeArg
+from ortpkg.runtime.session import feeds
+from ortpkg.runtime.session.feeds import FeedCheck, check_feeds
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.node_args import NodeArg
 from tests.session.conftest import session_of
 
 TEXT = """g (float[N,2] image, int64[2] sizes, string[M] names) => (float[N,2] y, int64[2] z, string[M] n)

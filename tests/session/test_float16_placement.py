@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.run_control import RunControl
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -23,8 +23,8 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.session.options import GraphOptimizationLevel
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session.options import GraphOptimizationLevel
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of
 
 TEXT = """g (float16[2,3] x) => (float16[3,2] y, float16[2,3] z) {

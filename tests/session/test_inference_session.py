@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     CancelledError,
     InvalidSessionOptionError,
     KernelNotFoundError,
@@ -20,8 +20,13 @@ from ortpkg.errors import (
     UnknownExecutionProviderError,
     UsageError,
 )
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
 from tests.session.conftest import (
     COUNTING_LOOP,
     ENDLESS_LOOP,

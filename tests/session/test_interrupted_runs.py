@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import SessionError
-from ortpkg.kernels import blas_threads, polling
+from ortpkg.foundations.errors import SessionError
+from ortpkg.foundations.isolation import polling
+from ortpkg.runtime.kernels import blas_threads
 from tests.session.conftest import model_of, options_of
 
 #: Two products that threads share, and nodes beside each other for parallel execution.

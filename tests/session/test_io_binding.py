@@ -9,9 +9,9 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidFeedError, UsageError
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.ort_value import OrtValue
+from ortpkg.foundations.errors import InvalidFeedError, UsageError
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.ort_value import OrtValue
 from tests.session.conftest import model_of, session_of
 
 TEXT = "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }"

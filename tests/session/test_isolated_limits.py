@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import CancelledError, LimitExceededError
-from ortpkg.providers.isolated_model import LoadLimits
-from ortpkg.session import isolated_session
-from ortpkg.session.isolated_session import _Making, _RunWatch
-from ortpkg.session.session_providers import ProviderRequest
-from ortpkg.session.session_request import _providers_header, _read_providers
+from ortpkg.foundations.errors import CancelledError, LimitExceededError
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.providers.isolated_model import LoadLimits
+from ortpkg.runtime.session import isolated_session
+from ortpkg.runtime.session.isolated_session import _Making, _RunWatch
+from ortpkg.runtime.session.session_providers import ProviderRequest
+from ortpkg.runtime.session.session_request import _providers_header, _read_providers
 
 WORKER: Any = SimpleNamespace(note="it was loading")
 

@@ -15,7 +15,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ExecutionProviderError,
     InvalidFeedError,
     InvalidSessionOptionError,
@@ -24,9 +24,9 @@ from ortpkg.errors import (
     RunError,
     SessionError,
 )
-from ortpkg.providers import plugins
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.runtime.providers import plugins
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
 from tests.session.faulty_plugin import NAME
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,9 +14,8 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import (
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import (
     CancelledError,
     ExecutionProviderError,
     InvalidSessionOptionError,
@@ -25,9 +24,10 @@ from ortpkg.errors import (
     RunError,
     SessionError,
 )
-from ortpkg.isolation import worker as worker_module
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
+from ortpkg.foundations.isolation import worker as worker_module
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
 from tests.isolation.test_run_watch import endless_loop
 
 BACKENDS = ["onnxruntime", "openvino"]

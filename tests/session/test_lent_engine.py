@@ -14,26 +14,26 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
-from ortpkg.engine.plain_context import PlainContext
-from ortpkg.engine.run_control import RunControl
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry, Part
-from ortpkg.errors import CancelledError, LimitExceededError, RunError
+from ortpkg.foundations.errors import CancelledError, LimitExceededError, RunError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels import quantization
-from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.op_kernel_info import NodeKernelInfo
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import FusedNode, GraphViewer, PlannedGraph
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.lent_engine import SessionGraphEngine
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.engine.plain_context import PlainContext
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.runtime.kernels import quantization
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.runtime.kernels.op_kernel_info import NodeKernelInfo
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.compiling_provider import CompilingProvider
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import FusedNode, GraphViewer, PlannedGraph
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.lent_engine import SessionGraphEngine
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 
 _TEXT = '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
 #: A product with a bias and an activation, a normalization spelled out, and batch normalization

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.lines_run import lines_run
 
 #: How many of something the models have; the chain of changing sizes has six sizes.
@@ -134,7 +134,7 @@ def test_the_last_dozen_of_a_model_costs_what_the_one_before_costs(
     many: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Quadratic, and so only for so many buffers.
-    monkeypatch.setattr("ortpkg.planning.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
+    monkeypatch.setattr("ortpkg.foundations.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
     models = [many(count) for count in COUNTS]
     session_of(models[0])  # what is looked up once per process
 

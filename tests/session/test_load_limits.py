@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 from onnx import GraphProto, ModelProto, TensorProto, helper, numpy_helper
 
-from ortpkg.errors import InvalidGraphError, LimitExceededError, LoadCancelledError, ModelFileError
+from ortpkg.foundations.errors import (
+    InvalidGraphError,
+    LimitExceededError,
+    LoadCancelledError,
+    ModelFileError,
+)
 from ortpkg.graph import load_control
 from ortpkg.graph.load_control import LoadControl, load_limits, poll_load
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.wire_format import cut_weights
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 FLOAT = TensorProto.FLOAT
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidFeedError, UsageError
+from ortpkg.foundations.errors import InvalidFeedError, UsageError
 from tests.session.conftest import session_of
 
 _MODEL = "g (float[2] x, float[2] a = {1, 2}) => (float[2] y) { y = Mul(x, a) }"

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import ortpkg
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.machine import Machine
-from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import machine_offer as selection_machine
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
-from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.session import named_providers
+from ortpkg.foundations.errors import ExecutionProviderError, NoSuitableVariantError
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.machine.machine import Machine
+from ortpkg.runtime.providers import machine_offer as selection_machine
+from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
+from ortpkg.runtime.session import named_providers
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.engine.execution_frame import ExecutionFrame
-from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
-from ortpkg.engine.run_control import RunControl
-from ortpkg.engine.sequential_executor import execute_sequentially
-from ortpkg.errors import LimitExceededError, PlanVerificationError, StatusCode
-from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
-from ortpkg.session.options import RunOptions
+from ortpkg.foundations.buffer_layout import Buffer, least_possible_peak
+from ortpkg.foundations.errors import LimitExceededError, PlanVerificationError, StatusCode
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.engine.execution_frame import ExecutionFrame
+from ortpkg.runtime.engine.memory_pattern import OrtValuePatternPlanner
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.engine.sequential_executor import execute_sequentially
+from ortpkg.runtime.session.options import RunOptions
 from tests.session.conftest import CHAIN, reference, session_of
 
 SIZE = 1 << 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.session.memory_profile import block_peaks, bytes_in_use, laid_out_values
+from ortpkg.runtime.session.memory_profile import block_peaks, bytes_in_use, laid_out_values
 from tests.session.conftest import CHAIN, session_of
 from tests.session.planned_graphs import planned_graph, planned_value
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.session.memory_timeline import memory_timeline_figure, memory_timeline_svg
-from ortpkg.session.session_plan import GraphPlan
+from ortpkg.runtime.session.memory_timeline import memory_timeline_figure, memory_timeline_svg
+from ortpkg.runtime.session.session_plan import GraphPlan
 from tests.session.conftest import CHAIN, session_of
 from tests.session.planned_graphs import planned_graph, planned_value
 

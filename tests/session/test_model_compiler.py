@@ -12,7 +12,7 @@ import pytest
 
 import ortpkg
 from ortpkg.capi.onnxruntime_pybind11_state import Fail
-from ortpkg.errors import SessionError, UsageError
+from ortpkg.foundations.errors import SessionError, UsageError
 from tests.session.conftest import RESIDUAL, compiling, model_of
 
 FEEDS = {"x": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)}

@@ -16,18 +16,18 @@ import pytest
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.cli.app import run as run_command
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import ExecutionProviderError, NoNodeTakenError
-from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.selection.wishes import SelectionWishes
-from ortpkg.serving.loading import load
-from ortpkg.serving.serving_options import LoadWishes, ServingLimits
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.named_providers import verify_named_run
-from ortpkg.session.options import SessionOptions
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import ExecutionProviderError, NoNodeTakenError
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.providers.execution_provider import BackendPlacement
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.named_providers import verify_named_run
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.scale.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.scale.serving.loading import load
+from ortpkg.scale.serving.serving_options import LoadWishes, ServingLimits
+from ortpkg.selection.matching.wishes import SelectionWishes
 from tests.session.test_placement import AZURE_EP, CUDA_EP, SHARED_WEIGHT, Bridge, session_of
 
 _DET = '<ir_version: 10, opset_import: ["" : 21]> g (float[3, 3] x) => (float y) { y = Det(x) }'

@@ -11,19 +11,19 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.engine import executable_graph
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     CancelledError,
     LimitExceededError,
     RunError,
     SessionError,
     UsageError,
 )
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, RunOptions, SessionOptions
+from ortpkg.runtime.engine import executable_graph
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, RunOptions, SessionOptions
 
 pytest.importorskip("onnxruntime")
-from ortpkg.providers import onnxruntime_library
+from ortpkg.runtime.providers import onnxruntime_library
 
 MLP = """<ir_version: 10, opset_import: ["" : 17]>
 mlp (float[N, 4] x, float[N, 4] b) => (float[N, 4] y, float[N, 4] z) { s = Add(x, b) y = Relu(s) z = Neg(s) }"""

@@ -12,14 +12,14 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ExecutionProviderError,
     InvalidSessionOptionError,
     SessionError,
     UnknownExecutionProviderError,
 )
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.ort_ep_device import offered_ep_devices
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.ort_ep_device import offered_ep_devices
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]
@@ -105,7 +105,7 @@ def test_what_a_backend_does_not_have_is_an_error() -> None:
 
 def test_a_provider_that_cannot_be_made_falls_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openvino")
-    from ortpkg.providers.openvino_factory import OpenVinoEpFactory
+    from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 
     def fail(*_: Any) -> Any:
         raise ExecutionProviderError("no such device", ep_name="OpenVINOExecutionProvider")
@@ -299,7 +299,7 @@ def test_unknown_keywords_are_ignored_with_a_line_of_the_log(
 def test_sessions_that_share_threads_have_those_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ortpkg.session.environment._global_threads", (3, 2))
+    monkeypatch.setattr("ortpkg.runtime.session.environment._global_threads", (3, 2))
     options = ortpkg.SessionOptions()
     options.use_per_session_threads = False
     found = InferenceSession(RELU, options).get_session_options()

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel
 from tests.session.conftest import RESIDUAL, model_of, options_of
 
 IMAGE = """g (float[1,2,5,5] x) => (float[1,2,7,6] y) <float[2,2,1,1] w = {1, -2, 0.5, 3}, float[2] b = {0.5, -1},

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     InvalidSessionOptionError,
     LoadCancelledError,
     ModelError,
@@ -20,9 +20,9 @@ from ortpkg.errors import (
     SessionError,
     UnknownExecutionProviderError,
 )
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import RunOptions, SessionOptions
-from ortpkg.session.ort_value import OrtValue
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import RunOptions, SessionOptions
+from ortpkg.runtime.session.ort_value import OrtValue
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]

@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidSessionOptionError
-from ortpkg.session import options as options_module
-from ortpkg.session.options import (
+from ortpkg.foundations.errors import InvalidSessionOptionError
+from ortpkg.runtime.session import options as options_module
+from ortpkg.runtime.session.options import (
     ExecutionMode,
     GraphOptimizationLevel,
     SessionOptions,
@@ -20,7 +20,7 @@ from ortpkg.session.options import (
 
 def test_options_import_neither_numpy_nor_onnx() -> None:
     code = (
-        "import sys, ortpkg.session.options; print([m for m in ('numpy', 'onnx') if m in"
+        "import sys, ortpkg.runtime.session.options; print([m for m in ('numpy', 'onnx') if m in"
         " sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import ortpkg
-from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.foundations.errors import InvalidSessionOptionError
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]

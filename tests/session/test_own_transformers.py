@@ -12,10 +12,10 @@ import onnx
 import pytest
 
 import ortpkg
-from ortpkg.engine.transformers.rewriting import replace_nodes
-from ortpkg.errors import InvalidSessionOptionError, SessionError
+from ortpkg.foundations.errors import InvalidSessionOptionError, SessionError
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.engine.transformers.rewriting import replace_nodes
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
 from tests.session.conftest import model_of, options_of
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "transformers.md"

@@ -14,20 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine import partition_policy
-from ortpkg.engine.partition_costs import PartitionCosts
-from ortpkg.engine.placement_search import Placement, PlacementProblem, weigh
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import InvalidSessionOptionError
+from ortpkg.foundations.errors import InvalidSessionOptionError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import ComputeCapability, ExecutionProvider, GraphViewer
-from ortpkg.session.partition_entries import parse_costs
-from ortpkg.session.session_plan import describe_plan
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.engine import partition_policy
+from ortpkg.runtime.engine.partition_costs import PartitionCosts
+from ortpkg.runtime.engine.placement_search import Placement, PlacementProblem, weigh
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.kernel_registry import KernelDef
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
+    ComputeCapability,
+    ExecutionProvider,
+    GraphViewer,
+)
+from ortpkg.runtime.session.partition_entries import parse_costs
+from ortpkg.runtime.session.session_plan import describe_plan
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of, session_of
 from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.errors import DigestMismatchError, SessionError
-from ortpkg.session import pickled_session
+from ortpkg.foundations.errors import DigestMismatchError, SessionError
+from ortpkg.runtime.session import pickled_session
 from tests.session.conftest import model_of
 
 MODEL = bytes(model_of("g (float[2] x) => (float[2] y) { y = Add(x, x) }").SerializeToString())

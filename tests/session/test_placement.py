@@ -9,18 +9,18 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.engine.partition import Partition
-from ortpkg.engine.profiler import Profiler
-from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import SessionError
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.placement import EpPlacement, Placement, create_placement
+from ortpkg.foundations.ep_names import CPU_EP, OPENVINO_EP
+from ortpkg.foundations.errors import SessionError
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.runtime.engine.partition import Partition
+from ortpkg.runtime.engine.profiler import Profiler
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import BackendPlacement
+from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
+from ortpkg.runtime.providers.native_library import CompiledModel, NativeLibrary, NativeModel
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.placement import EpPlacement, Placement, create_placement
 
 CUDA_EP = "CUDAExecutionProvider"
 AZURE_EP = "AzureExecutionProvider"

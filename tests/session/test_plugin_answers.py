@@ -15,18 +15,18 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.engine.run_control import RunControl
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.ep_context.ep_context_file import ContextEntry
-from ortpkg.errors import ExecutionProviderError, LimitExceededError, RunError
+from ortpkg.foundations.errors import ExecutionProviderError, LimitExceededError, RunError
+from ortpkg.foundations.isolation import run_watch
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.isolation import run_watch
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.compiled_partition import CompiledPartition
+from ortpkg.runtime.providers.compiling_provider import CompilingProvider
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,
@@ -34,8 +34,8 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.session.options import SessionOptions
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session.options import SessionOptions
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.ep_context.fake_compiler import run
 
 NAME = "OddExecutionProvider"

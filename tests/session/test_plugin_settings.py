@@ -8,15 +8,15 @@ from typing import Any
 import onnx.parser
 import pytest
 
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.foundations.errors import ExecutionProviderError
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.plugins import ENTRY_POINT_GROUP, Plugin
-from ortpkg.providers.session_settings import SessionSettings
-from ortpkg.session import plugin_context_worker
-from ortpkg.session.options import ExecutionMode, SessionOptions
-from ortpkg.session.plugin_context_loader import PluginContextLoader
-from ortpkg.session.session_state import create_session_state
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.plugins import ENTRY_POINT_GROUP, Plugin
+from ortpkg.runtime.providers.session_settings import SessionSettings
+from ortpkg.runtime.session import plugin_context_worker
+from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
+from ortpkg.runtime.session.plugin_context_loader import PluginContextLoader
+from ortpkg.runtime.session.session_state import create_session_state
 from tests.ep_context.fake_compiler import NAME, FakeCompiler
 
 TEXT = '<ir_version: 10, opset_import: ["" : 17]> g (float[3] x) => (float[3] y) { y = Exp(x) }'

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.run_control import RunControl
-from ortpkg.errors import InvalidSessionOptionError, RunError
+from ortpkg.foundations.errors import InvalidSessionOptionError, RunError
 from ortpkg.graph.graph import Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import (
+from ortpkg.runtime.engine.profiler import Profiler
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import (
     Allocator,
     ComputeCapability,
     CPUAllocator,
@@ -27,8 +27,8 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
-from ortpkg.session.provider_list import register_execution_providers
-from ortpkg.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session.provider_list import register_execution_providers
+from ortpkg.runtime.session.session_state import SessionState, create_session_state
 from tests.session.conftest import model_of, options_of
 
 TEXT = """g (float[N] x) => (float[N] y) {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel
+from ortpkg.runtime.session.options import ExecutionMode, GraphOptimizationLevel
 from tests.session.conftest import reference, session_of
 
 #: Operator → number of inputs. Every value has the shape [N, 4]; some operators work in place, some

@@ -15,16 +15,16 @@ import onnx
 import pytest
 from onnx import helper
 
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     InvalidFeedError,
     InvalidSessionOptionError,
     ModelFileError,
     SessionError,
     UsageError,
 )
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, SessionOptions
-from ortpkg.session.ort_value import OrtValue
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
+from ortpkg.runtime.session.ort_value import OrtValue
 from tests.graph.model_factories import external_tensor, parse, save
 from tests.session.conftest import ENDLESS_LOOP, session_of
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.errors import InvalidSessionOptionError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
-from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
-from ortpkg.trust.session_option_values import read_as_onnxruntime, read_leniently
+from ortpkg.foundations.errors import InvalidSessionOptionError
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.package.trust.session_option_values import read_as_onnxruntime, read_leniently
+from ortpkg.runtime.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 
 
 def test_what_is_read_sets_our_own_options() -> None:

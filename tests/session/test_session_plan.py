@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.session.session_plan import GraphPlan
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.session.session_plan import GraphPlan
 from tests.session.conftest import session_of
 
 CHAIN = """g (float[1000] x) => (float[1000] y) {

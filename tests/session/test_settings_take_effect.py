@@ -13,9 +13,9 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.kernels.custom_ops import unregister_custom_ops
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import ExecutionMode, SessionOptions
+from ortpkg.graph.custom_ops import unregister_custom_ops
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
 
 #: Above what the allocator of the system keeps in its own lists, and of several pages.
 SIZE = 300

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import ortpkg
-from ortpkg.errors import InvalidFeedError
+from ortpkg.foundations.errors import InvalidFeedError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
 

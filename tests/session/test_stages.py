@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.profiler import Profiler
-from ortpkg.engine.run_control import RunControl
-from ortpkg.engine.transformers import TransformLevel
-from ortpkg.errors import ModelError, StatusCode
+from ortpkg.foundations.errors import ModelError, StatusCode
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
-from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
-from ortpkg.session import graph_planner, session_state, transformation
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel
-from ortpkg.session.session_state import create_session_state
+from ortpkg.runtime.engine.profiler import Profiler
+from ortpkg.runtime.engine.run_control import RunControl
+from ortpkg.runtime.engine.transformers import TransformLevel
+from ortpkg.runtime.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.runtime.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.providers.execution_provider import Allocator, CPUAllocator, ExecutionProvider
+from ortpkg.runtime.session import graph_planner, session_state, transformation
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel
+from ortpkg.runtime.session.session_state import create_session_state
 from tests.session.conftest import model_of, options_of
 
 TEXT = "g (float[2] x) => (float[2] y) { a = Neg(x) b = Abs(a) y = Neg(b) }"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.session import thread_choice
-from ortpkg.session.thread_choice import FIRST_REST_S, MOST_REST_S, ThreadChoice
+from ortpkg.runtime.session import thread_choice
+from ortpkg.runtime.session.thread_choice import FIRST_REST_S, MOST_REST_S, ThreadChoice
 from tests.fake_blas import install_fake_blas
 from tests.session.conftest import session_of
 

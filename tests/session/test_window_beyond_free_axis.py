@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.ep_names import CPU_EP
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.session.conftest import model_of
 
 _WEIGHTS = ", ".join(["1"] * 18)

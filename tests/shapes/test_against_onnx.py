@@ -15,11 +15,11 @@ import onnx.shape_inference
 import pytest
 
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.expressions import evaluate, symbols_of
+from ortpkg.graph.shapes.inference import infer_sizes, infer_types
+from ortpkg.graph.shapes.knowledge import KnownTensor
 from ortpkg.graph.types import TensorType, ValueType
 from ortpkg.graph.value_types import value_type_from_proto
-from ortpkg.shapes.expressions import evaluate, symbols_of
-from ortpkg.shapes.inference import infer_sizes, infer_types
-from ortpkg.shapes.knowledge import KnownTensor
 from tests.conformance.cases import Case, load_cases
 
 SUITES = ("simple", "pytorch-converted", "pytorch-operator", "node")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.shapes.expressions import Size, evaluate, symbols_of
-from ortpkg.shapes.inference import infer_sizes
-from ortpkg.shapes.knowledge import KnownTensor
+from ortpkg.graph.shapes.expressions import Size, evaluate, symbols_of
+from ortpkg.graph.shapes.inference import infer_sizes
+from ortpkg.graph.shapes.knowledge import KnownTensor
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.graph.model_factories import parse
 
 #: Model → shapes of its inputs, in order. Every output is compared.

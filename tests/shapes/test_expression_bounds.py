@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.shapes import expression_bounds
-from ortpkg.shapes.expression_bounds import fits, is_at_least, is_one_with, is_zero_whenever
-from ortpkg.shapes.expressions import Atom, Size, evaluate, symbol, symbols_of
-from ortpkg.shapes.size_operations import (
+from ortpkg.graph.shapes import expression_bounds
+from ortpkg.graph.shapes.expression_bounds import fits, is_at_least, is_one_with, is_zero_whenever
+from ortpkg.graph.shapes.expressions import Atom, Size, evaluate, symbol, symbols_of
+from ortpkg.graph.shapes.size_operations import (
     broadcast,
     either,
     floor_divide,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.shapes.expression_text import size_of_text
-from ortpkg.shapes.expressions import Size, TooLargeError, symbol
-from ortpkg.shapes.size_operations import (
+from ortpkg.graph.shapes.expression_text import size_of_text
+from ortpkg.graph.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.graph.shapes.size_operations import (
     broadcast,
     either,
     floor_divide,

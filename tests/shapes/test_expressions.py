@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.shapes.expression_bounds import is_at_least
-from ortpkg.shapes.expressions import Expression, Size, TooLargeError, evaluate, symbol, symbols_of
-from ortpkg.shapes.size_operations import (
+from ortpkg.graph.shapes.expression_bounds import is_at_least
+from ortpkg.graph.shapes.expressions import (
+    Expression,
+    Size,
+    TooLargeError,
+    evaluate,
+    symbol,
+    symbols_of,
+)
+from ortpkg.graph.shapes.size_operations import (
     broadcast,
     ceil_divide,
     either,

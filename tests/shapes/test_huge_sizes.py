@@ -6,8 +6,8 @@ import pytest
 
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.types import ElementType, Shape, TensorType
-from ortpkg.shapes.inference import infer_types
 from tests.graph.model_factories import parse
 
 #: Elements that would take 10^14 bytes when listed one by one.

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.expressions import symbols_of
+from ortpkg.graph.shapes.inference import STRICT_VARIABLE, infer_sizes, infer_types
+from ortpkg.graph.shapes.knowledge import KnownTensor
+from ortpkg.graph.shapes.shape_context import ShapeContext
 from ortpkg.graph.types import ElementType, Shape, TensorType
-from ortpkg.providers.execution_provider import MetaDef
-from ortpkg.providers.partition_body import partition_body
-from ortpkg.shapes.expressions import symbols_of
-from ortpkg.shapes.inference import STRICT_VARIABLE, infer_sizes, infer_types
-from ortpkg.shapes.knowledge import KnownTensor
-from ortpkg.shapes.shape_context import ShapeContext
+from ortpkg.runtime.providers.execution_provider import MetaDef
+from ortpkg.runtime.providers.partition_body import partition_body
 from tests.graph.model_factories import external_tensor, parse, save
 
 
@@ -351,7 +351,7 @@ def test_a_shape_function_that_fails_leaves_shapes_open_and_warns(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv(STRICT_VARIABLE)
-    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: _failing)
+    monkeypatch.setattr("ortpkg.graph.shapes.inference.find_inference", lambda *_operator: _failing)
 
     graph = inferred("g (float[N] x) => (y) { a = Relu(x) y = Abs(a) }")
 
@@ -362,7 +362,7 @@ def test_a_shape_function_that_fails_leaves_shapes_open_and_warns(
 def test_a_shape_function_that_fails_in_tests_ends_inference_and_names_the_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ortpkg.shapes.inference.find_inference", lambda *_operator: _failing)
+    monkeypatch.setattr("ortpkg.graph.shapes.inference.find_inference", lambda *_operator: _failing)
 
     with pytest.raises(IndexError, match="no such input") as caught:
         inferred("g (float[N] x) => (y) { y = Relu(x) }")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx.defs
 
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
-from ortpkg.kernels.runnable_operators import has_kernel
-from ortpkg.shapes.operator_inference import find_inference
+from ortpkg.graph.shapes.operator_inference import find_inference
+from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
+from ortpkg.runtime.kernels.runnable_operators import has_kernel
 
 
 def test_every_operator_with_a_kernel_has_an_inference_function() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.types import Shape, TensorType
-from ortpkg.shapes.inference import infer_types
 from tests.graph.model_factories import parse
 
 

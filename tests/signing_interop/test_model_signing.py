@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ortpkg.cli.app import run
-from ortpkg.trust.signing.signing_keys import PrivateKey
+from ortpkg.package.trust.signing.signing_keys import PrivateKey
 from tests.signing_interop.conftest import TOOL
 from tests.trust.signing.signers import Authority, new_key
 

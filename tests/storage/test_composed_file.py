@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.storage.composed_file import ComposedFile, FileRange, Zeros
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange, Zeros
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 100])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.storage import digest_cache
-from ortpkg.storage.digest_cache import DigestCache, file_sha256
-from ortpkg.storage.hashing import HashedFile, hash_file_with_stamp
+from ortpkg.foundations.storage import digest_cache
+from ortpkg.foundations.storage.digest_cache import DigestCache, file_sha256
+from ortpkg.foundations.storage.hashing import HashedFile, hash_file_with_stamp
 
 HOUR_NS = 3_600_000_000_000
 
@@ -167,7 +167,7 @@ def test_a_digest_is_remembered_while_the_file_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest_cache, "_LEAST_REMEMBERED_NBYTES", 0)
-    monkeypatch.setattr("ortpkg.storage.file_stamp._LEAST_AGE_NS", 0)
+    monkeypatch.setattr("ortpkg.foundations.storage.file_stamp._LEAST_AGE_NS", 0)
     path = tmp_path / "w.bin"
     path.write_bytes(b"abc")
     first = file_sha256(path)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.host.directories import cache_directory
-from ortpkg.storage.fact_cache import read_fact, write_fact
+from ortpkg.foundations.host.directories import cache_directory
+from ortpkg.foundations.storage.fact_cache import read_fact, write_fact
 
 
 @pytest.fixture(autouse=True)

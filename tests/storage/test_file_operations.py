@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ortpkg.errors import AuthoringError
-from ortpkg.storage.file_operations import FileOperations, exchange_names
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.foundations.storage.file_operations import FileOperations, exchange_names
 
 
 @pytest.fixture

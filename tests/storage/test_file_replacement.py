@@ -10,8 +10,12 @@ from typing import BinaryIO
 
 import pytest
 
-from ortpkg.errors import ModelFileError
-from ortpkg.storage.file_replacement import remove_leftovers, replace_file, write_model_file
+from ortpkg.foundations.errors import ModelFileError
+from ortpkg.foundations.storage.file_replacement import (
+    remove_leftovers,
+    replace_file,
+    write_model_file,
+)
 
 
 def _fail(file: BinaryIO) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.storage import hashing
-from ortpkg.storage.hashing import (
+from ortpkg.foundations.storage import hashing
+from ortpkg.foundations.storage.hashing import (
     FileDigest,
     HashedFile,
     Sha256Stream,

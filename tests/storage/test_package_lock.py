@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError, PackageBusyError
-from ortpkg.storage.package_lock import _lock_name, lock_package, locks_directory
+from ortpkg.foundations.errors import AuthoringError, PackageBusyError
+from ortpkg.foundations.storage.package_lock import _lock_name, lock_package, locks_directory
 
 
 @pytest.fixture(autouse=True)
 def locks_where_users_have_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortpkg.storage.package_lock.locks_directory", locks_directory)
+    monkeypatch.setattr("ortpkg.foundations.storage.package_lock.locks_directory", locks_directory)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_many_who_lock_while_locks_are_removed_exclude_each_other(
 ) -> None:
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path))
     # each release removes what is not held
-    monkeypatch.setattr("ortpkg.storage.package_lock._UNUSED_AFTER_S", 0.0)
+    monkeypatch.setattr("ortpkg.foundations.storage.package_lock._UNUSED_AFTER_S", 0.0)
     inside: list[int] = []
     most: list[int] = []
 

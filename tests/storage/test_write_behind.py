@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.storage import write_behind
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.write_behind import WriteBehind
+from ortpkg.foundations.storage import write_behind
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.write_behind import WriteBehind
 
 
 @pytest.fixture

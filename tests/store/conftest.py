@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.package_store import PackageStore
 
 
 @pytest.fixture

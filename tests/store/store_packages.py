@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from ortpkg.registry.descriptors import Descriptor
-from ortpkg.store.collection import CollectionRules
-from ortpkg.store.generations import Generation
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.package_trees import TreeContent
-from ortpkg.store.receipts import StoredFile
+from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.store.collection import CollectionRules
+from ortpkg.distribution.store.generations import Generation
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.store.package_trees import TreeContent
+from ortpkg.package.receipts import StoredFile
 
 #: Nothing is too young to be collected.
 AT_ONCE = CollectionRules(keep=1, grace_s=-1.0, partial_age_s=-1.0)

@@ -23,9 +23,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ortpkg.errors import PackageNotInstalledError, StoreError
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import PackageNotInstalledError, StoreError
 from tests.store.store_packages import (
     AT_ONCE,
     ConnectionBrokenError,

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import LayerMismatchError, StoreError
-from ortpkg.registry.repository import RangeNotSupportedError
-from ortpkg.storage import digest_cache
-from ortpkg.storage.hashing import FileDigest, hash_file
-from ortpkg.store import blob_store
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.registry.repository import RangeNotSupportedError
+from ortpkg.distribution.store import blob_store
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import LayerMismatchError, StoreError
+from ortpkg.foundations.storage import digest_cache
+from ortpkg.foundations.storage.hashing import FileDigest, hash_file
 from tests.store.store_packages import (
     ConnectionBrokenError,
     Source,

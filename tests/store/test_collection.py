@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import StoreError
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.store.collection import CollectedKind, CollectionReport, CollectionRules
-from ortpkg.store.leases import announce_collection
-from ortpkg.store.package_store import PackageStore
+from ortpkg.distribution.store.collection import CollectedKind, CollectionReport, CollectionRules
+from ortpkg.distribution.store.leases import announce_collection
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import StoreError
+from ortpkg.foundations.storage.file_operations import FileOperations
 from tests.store.store_packages import (
     AT_ONCE,
     ConnectionBrokenError,
@@ -278,7 +278,7 @@ def test_a_generation_that_comes_while_it_is_decided_what_goes_keeps_its_tree(
         return announce_collection(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr("ortpkg.store.collection.announce_collection", announced_late)
+        patched.setattr("ortpkg.distribution.store.collection.announce_collection", announced_late)
         store.gc(AT_ONCE)
 
     assert {generation.tag for generation in store.history("letters")} >= {"1", "2"}

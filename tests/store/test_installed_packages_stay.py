@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import ortpkg
+from ortpkg.api.samples.sample_authoring import SampleArrays
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring.compile_variants import compile_variants
 from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.create import remove_variant
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.distribution.package_signing import sign_package
-from ortpkg.errors import AuthoringError
-from ortpkg.samples.sample_authoring import SampleArrays
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.package_trees import TreeContent
-from ortpkg.trust.signing.signing_keys import new_private_key
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.distribution.store.package_trees import TreeContent
+from ortpkg.foundations.errors import AuthoringError
+from ortpkg.package.trust.signing.signing_keys import new_private_key
 from tests.store.store_packages import read_package
 
 DIGITS = Path(__file__).parents[2] / "sample_packages" / "digits.ortpackage"

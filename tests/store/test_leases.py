@@ -13,26 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import StoreError
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.store import leases
-from ortpkg.store.leases import (
+from ortpkg.distribution.store import leases
+from ortpkg.distribution.store.leases import (
     Holdings,
     announce_collection,
     finished_announcements,
     leased,
     take_lease,
 )
-from ortpkg.store.store_folder import StoreFolder
+from ortpkg.distribution.store.store_folder import StoreFolder
+from ortpkg.foundations.errors import StoreError
+from ortpkg.foundations.storage.file_operations import FileOperations
 from tests.store.store_packages import make_old
 
 HELD = Holdings(trees=frozenset({"t"}), blobs=frozenset({"b"}))
 _HOLD = """
 import os, sys, time
 from pathlib import Path
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.store.leases import Holdings, take_lease
-from ortpkg.store.store_folder import StoreFolder
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.distribution.store.leases import Holdings, take_lease
+from ortpkg.distribution.store.store_folder import StoreFolder
 lease = take_lease(StoreFolder(Path(sys.argv[1]), FileOperations()), Holdings(trees=frozenset("t")))
 if sys.argv[2] == "leave to a child" and os.fork():
     os._exit(0)

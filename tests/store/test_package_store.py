@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, StoreError
-from ortpkg.registry.oci_layout import OciLayout
-from ortpkg.store import installed_packages
-from ortpkg.store.leases import take_lease
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.receipts import FileMode
+from ortpkg.distribution.registry.oci_layout import OciLayout
+from ortpkg.distribution.store import installed_packages
+from ortpkg.distribution.store.leases import take_lease
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import PackageNotInstalledError, PackageReferenceError, StoreError
+from ortpkg.package.receipts import FileMode
 from tests.store.store_packages import (
     AT_ONCE,
     digest_of,

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import StoreError
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.store import tree_files
-from ortpkg.store.package_store import PackageStore
-from ortpkg.store.receipts import FileMode
+from ortpkg.distribution.store import tree_files
+from ortpkg.distribution.store.package_store import PackageStore
+from ortpkg.foundations.errors import StoreError
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.package.receipts import FileMode
 from tests.store.store_packages import (
     AT_ONCE,
     Source,
@@ -181,7 +181,7 @@ import sys
 opened = []
 sys.addaudithook(lambda event, what: event == "open" and opened.append(str(what[0])))
 from pathlib import Path
-from ortpkg.store.installed_packages import InstalledPackages
+from ortpkg.distribution.store.installed_packages import InstalledPackages
 store = InstalledPackages(Path(sys.argv[1]))
 assert len(store.packages()) == 30
 print(len([path for path in opened if path.startswith(sys.argv[1])]))

@@ -12,16 +12,20 @@ from typing import Any
 
 import pytest
 
-from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import OPENVINO_EP
-from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.ep_names import OPENVINO_EP
+from ortpkg.foundations.errors import InvalidSessionOptionError, TrustRequiredError
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31
+from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
-from ortpkg.trust.option_policy import path_options_of, provider_options_of, session_options_of
-from ortpkg.trust.safe_options import unsafe_provider_options
+from ortpkg.package.trust.option_policy import (
+    path_options_of,
+    provider_options_of,
+    session_options_of,
+)
+from ortpkg.package.trust.safe_options import unsafe_provider_options
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 _CONTEXT = "ep.context_file_path"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import ortpkg
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     DigestMismatchError,
     LimitExceededError,
     ModelError,
@@ -27,8 +27,8 @@ from ortpkg.errors import (
 )
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.integrity.digests import dump_digests, read_entries
-from ortpkg.trust import package_verification
-from ortpkg.trust.package_verification import PackageVerifier
+from ortpkg.package.trust import package_verification
+from ortpkg.package.trust.package_verification import PackageVerifier
 from tests.cli.conftest import DIGITS
 
 LOADED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.trust.place_patterns import is_match
+from ortpkg.package.trust.place_patterns import is_match
 
 
 @pytest.mark.parametrize(

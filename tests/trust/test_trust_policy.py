@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import SignatureError, UsageError
-from ortpkg.trust.signing.openssf_signature import FoundSignature, sign_digests
-from ortpkg.trust.trust_policy import Judgement, TrustPolicy, check_publisher
-from ortpkg.trust.trust_policy_file import read_policy
+from ortpkg.foundations.errors import SignatureError, UsageError
+from ortpkg.package.trust.signing.openssf_signature import FoundSignature, sign_digests
+from ortpkg.package.trust.trust_policy import Judgement, TrustPolicy, check_publisher
+from ortpkg.package.trust.trust_policy_file import read_policy
 from tests.trust.signing.signers import record_of, some_key
 
 RECORD = record_of(**{"manifest.json": b"{}"})

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.isolation import process as children
+from ortpkg.foundations.isolation import process as children
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SET_CHILD_SUBREAPER = 36  # of Linux' prctl

@@ -29,9 +29,9 @@ from tests.warm.popen import MODULE, PROGRAM, use  # noqa: E402  # -P leaves out
 #: Tests put others in their place, and a copy would have none of their threads.
 _NOT_LOADED = ("onnxruntime", "openvino")
 #: Children of ours; what they hold together with those that they start is measured.
-_CHILDREN = ("ortpkg.isolation.child_main", "ortpkg.isolation.worker_main")
+_CHILDREN = ("ortpkg.foundations.isolation.child_main", "ortpkg.foundations.isolation.worker_main")
 #: What these do in a child asks backends, in children of its own.
-_ASKING = ("ortpkg.measuring.child_worker:", "ortpkg.session.compile_models:")
+_ASKING = ("ortpkg.selection.measuring.child_worker:", "ortpkg.runtime.session.compile_models:")
 _MOST_REQUEST_BYTES = 1 << 20
 _STREAMS = 3
 #: An interpreter ends with it that cannot write what its streams still buffer.

@@ -4,12 +4,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.devices.hardware import HardwareDevice
-from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.machine.hardware import HardwareDevice
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
 
 if TYPE_CHECKING:
-    from ortpkg.devices.hardware import EpDevice
-    from ortpkg.providers.execution_provider import ExecutionProvider
+    from ortpkg.machine.hardware import EpDevice
+    from ortpkg.runtime.providers.execution_provider import ExecutionProvider
 
 NAME = "TapeExecutionProvider"
 #: Of the compiler. The same major version runs a tape; the same version makes the same one.

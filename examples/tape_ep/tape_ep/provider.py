@@ -11,11 +11,11 @@ import numpy as np
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor, ContextMismatch
-from ortpkg.ep_context.ep_context_file import ContextEntry
-from ortpkg.providers.execution_provider import FusedNode, GraphViewer
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.compiling_provider import CompilingProvider
+from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor, ContextMismatch
+from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
+from ortpkg.runtime.providers.execution_provider import FusedNode, GraphViewer
 from tape_ep.factory import KIND, NAME, VERSION, is_readable
 
 

@@ -13,9 +13,10 @@ from ortpkg.authoring.checks.data_references import (
     data_references,
 )
 from ortpkg.authoring.checks.genai_config import genai_models
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import finding
-from ortpkg.errors import Finding, ModelError
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.errors import Finding, ModelError
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.graph.load_control import DECLARED_NBYTES, passing_charges, poll_load
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
@@ -23,7 +24,6 @@ from ortpkg.graph.model_signature import ModelSignature, signature_of
 from ortpkg.graph.operator_scan import UsedOperators, scan_operators
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, Source, VariantInfo
-from ortpkg.storage.hashing import Progress
 
 _LIMITS = ModelLimits()
 _Description = tuple[Source, Path]

@@ -11,7 +11,7 @@ from ortpkg.authoring.model_facts import ModelFacts, WeightlessMode, read_model_
 from ortpkg.authoring.needed_files import NeededFiles, needed_files
 from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import source_model_of, why_not_a_data_file
-from ortpkg.errors import Finding, ModelError, ModelFileError, quoted
+from ortpkg.foundations.errors import Finding, ModelError, ModelFileError, quoted
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.paths.disk_places import is_inside
 

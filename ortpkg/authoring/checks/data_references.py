@@ -13,7 +13,7 @@ from math import prod
 
 import onnx
 
-from ortpkg.errors import ModelError, quoted
+from ortpkg.foundations.errors import ModelError, quoted
 from ortpkg.graph.external_data import is_external
 from ortpkg.graph.load_control import DECLARED_NBYTES, poll_load
 from ortpkg.graph.model_limits import ModelLimits

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.rules import model_rules
-from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_variants
 
 

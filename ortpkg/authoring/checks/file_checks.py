@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.rules import file_rules
-from ortpkg.documents.findings import finding
-from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, read_entries

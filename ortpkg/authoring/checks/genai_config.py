@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.findings import json_pointer
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import Finding, PackageFormatError, PathEscapesPackageError
+from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import Finding, PackageFormatError, PathEscapesPackageError
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import parse_asset_reference

@@ -16,16 +16,16 @@ from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import unwired_values
 from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import is_linked_data
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import finding, listed
-from ortpkg.ep_names import (
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.ep_names import (
     context_sources_of,
     ep_of_context_source,
     is_known_ep,
     removed_ep_text,
     stated_ep,
 )
-from ortpkg.errors import Finding, ModelFileError, quoted
+from ortpkg.foundations.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.attribute_definitions import opset_that_adds, undefined_attributes
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_signature import ValueSignature
@@ -34,7 +34,7 @@ from ortpkg.graph.onnx_opsets import OperatorState, first_opset, operator_state
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside, is_link
-from ortpkg.providers.operator_support import is_public_operator
+from ortpkg.runtime.providers.operator_support import is_public_operator
 
 _MOST_NAMED = 5
 #: Domain of the operators on blocks of channels that onnxruntime's ORT_ENABLE_ALL makes.

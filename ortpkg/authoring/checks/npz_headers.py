@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.arrays.npy_header import read_npy_header, why_unreadable
-from ortpkg.errors import quoted
+from ortpkg.foundations.arrays.npy_header import read_npy_header, why_unreadable
+from ortpkg.foundations.errors import quoted
 
 _MOST_ARRAYS = 10_000
 _MOST_ARRAY_NBYTES = 1 << 32

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.rules import pipeline_rules
-from ortpkg.documents.findings import finding, json_pointer, listed
-from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.foundations.documents.findings import finding, json_pointer, listed
+from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.types import Shape
 from ortpkg.package.document_names import MANIFEST

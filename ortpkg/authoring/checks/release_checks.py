@@ -11,18 +11,22 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_v
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import finding, listed
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import Finding, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import Finding, quoted
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
+from ortpkg.machine.hardware import DeviceType
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
-from ortpkg.releases.release_lines import RELEASE_LINES
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.runtime.providers.openvino_requirements import rating_of_onnxruntime
+from ortpkg.selection.releases.release_lines import RELEASE_LINES
 
 
 def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]:

@@ -11,20 +11,20 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_v
 from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
 from ortpkg.authoring.rules.targets import UNIVERSAL
-from ortpkg.devices.hardware import DeviceType
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.documents.findings import finding, listed
-from ortpkg.ep_names import CPU_EP, stated_ep
-from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.ep_names import CPU_EP, stated_ep
+from ortpkg.foundations.errors import Finding, InvalidSessionOptionError, quoted
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.machine.hardware import DeviceType
+from ortpkg.machine.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside
-from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
-from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
-from ortpkg.trust.session_option_values import read_as_onnxruntime
+from ortpkg.package.trust.safe_options import SAFE_SESSION_OPTIONS, unsafe_provider_options
+from ortpkg.package.trust.session_option_values import read_as_onnxruntime
+from ortpkg.selection.matching.provider_option_devices import device_option_of, named_device_types
 
 
 def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from ortpkg.authoring.rules import (
     sample_rules,
     selection_rules,
 )
-from ortpkg.documents.document_rules import Rule, rules_among
+from ortpkg.foundations.documents.document_rules import Rule, rules_among
 
 AUTHORING_RULES: tuple[Rule, ...] = tuple(
     rule

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Severity
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import Severity
 from ortpkg.package.rules import COMPONENT_FORMATS
 
 FILE_NAME = Rule(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ortpkg.authoring.rules.targets import GENAI
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Severity
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import Severity
 
 GENAI_CONFIG_WRONG = Rule(
     id="ORT601",

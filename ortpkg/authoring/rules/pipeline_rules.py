@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.documents.document_rules import Rule
+from ortpkg.foundations.documents.document_rules import Rule
 
 PIPELINE_VALUE_UNKNOWN = Rule(
     id="ORT501",

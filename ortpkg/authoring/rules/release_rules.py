@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import Severity
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 from ortpkg.package.rules import METADATA_FORMATS
 
 _RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.errors import Severity
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.errors import Severity
 
 SAMPLE_UNREADABLE = Rule(
     id="ORT510",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
+from ortpkg.foundations.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 
 GENAI = "genai"
 UNIVERSAL = "universal"

@@ -31,13 +31,13 @@ from ortpkg.authoring.sharing.sharing_group import SharingGroup, SharingPlan
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.authoring.variant_sizes import VariantKey
-from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange
+from ortpkg.foundations.storage.hashing import Progress, hash_file
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.integrity.asset_digest import directory_digest, listing_digest
 from ortpkg.package.package_info import PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
-from ortpkg.storage.composed_file import ComposedFile, FileRange
-from ortpkg.storage.hashing import Progress, hash_file
 
 _OTHER_WEIGHTS = (
     "it has other weights too, and a shared asset holds all of a model's data files or none"

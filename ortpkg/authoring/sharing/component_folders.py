@@ -13,13 +13,13 @@ from ortpkg.authoring.sharing.layouts import CHECKSUM_FOLDER
 from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
-from ortpkg.documents.findings import listed
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.composed_file import FileRange
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_link
-from ortpkg.storage.composed_file import FileRange
 
 OPTIONS_NAME_A_FOLDER = "its session options name a folder of their own"
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ortpkg.errors import ModelFileError, quoted
-from ortpkg.host.cores import usable_cores
-from ortpkg.storage.composed_file import FileRange
-from ortpkg.storage.file_operations import open_regular
-from ortpkg.storage.hashing import Progress, hash_file
+from ortpkg.foundations.errors import ModelFileError, quoted
+from ortpkg.foundations.host.cores import usable_cores
+from ortpkg.foundations.storage.composed_file import FileRange
+from ortpkg.foundations.storage.file_operations import open_regular
+from ortpkg.foundations.storage.hashing import Progress, hash_file
 
 _CHUNK_NBYTES = 1024 * 1024
 

@@ -25,7 +25,10 @@ from ortpkg.authoring.sharing.sharing_group import SharingPlan
 from ortpkg.authoring.sharing.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, ModelLocation
 from ortpkg.authoring.variant_sizes import VariantKey
-from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
+from ortpkg.foundations.errors import AuthoringError, DigestMismatchError, UsageError, quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.hashing import Progress, hash_files
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.derived_variants import (
     DERIVED_FACT,
@@ -36,9 +39,6 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
-from ortpkg.storage.composed_file import ComposedFile
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.hashing import Progress, hash_files
 
 logger = logging.getLogger(__name__)
 

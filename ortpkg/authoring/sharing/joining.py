@@ -25,12 +25,12 @@ from ortpkg.authoring.sharing.contents import ContentKey, read_contents
 from ortpkg.authoring.sharing.relocation import plan_joining
 from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder
 from ortpkg.authoring.variant_places import ComponentDocument, naming_model_files
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
+from ortpkg.foundations.storage.composed_file import FileRange
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.changes.transaction import PackageChange
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
-from ortpkg.storage.composed_file import FileRange
-from ortpkg.storage.hashing import Progress
 
 
 def join_variant(

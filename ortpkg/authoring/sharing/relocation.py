@@ -20,9 +20,9 @@ from ortpkg.authoring.sharing.shared_folder import (
     compose_data_file,
     whole_file,
 )
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange
 from ortpkg.graph.tensor_messages import with_data_at, with_empty_data
-from ortpkg.storage.composed_file import ComposedFile, FileRange
 
 
 def relocated(

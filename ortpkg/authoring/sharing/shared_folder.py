@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from ortpkg.authoring.model_weights import ModelWeights, relative_to_folder
 from ortpkg.authoring.sharing.contents import ContentKey
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import folded_name
-from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 
 #: Smaller tensors are not worth sharing, nor taking a file apart for.
 SMALLEST_SHARED_NBYTES = 1024

@@ -24,8 +24,8 @@ from ortpkg.authoring.sharing.relocation import plan_joining
 from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder, whole_file
 from ortpkg.authoring.variant_places import ModelLocation
 from ortpkg.authoring.variant_sizes import VariantKey
+from ortpkg.foundations.storage.composed_file import ComposedFile, FileRange
 from ortpkg.package.package_info import ComponentInfo
-from ortpkg.storage.composed_file import ComposedFile, FileRange
 
 
 @dataclass(slots=True, kw_only=True)

@@ -23,9 +23,9 @@ from ortpkg.authoring.sharing.contents import ContentKey, read_contents
 from ortpkg.authoring.sharing.layouts import Home, SharingOptions
 from ortpkg.authoring.sharing.sharing_group import GroupBuilder, SharingGroup, SharingPlan
 from ortpkg.authoring.variant_places import ComponentDocument
+from ortpkg.foundations.storage.composed_file import FileRange
+from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
-from ortpkg.storage.composed_file import FileRange
-from ortpkg.storage.hashing import Progress
 
 _MAPPING_ALIGNMENT = 4096
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ortpkg.documents.json_documents import dump_document, parse_document
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import is_within, list_files

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from ortpkg.errors import ArchiveError, quoted
+from ortpkg.foundations.errors import ArchiveError, quoted
 from ortpkg.package.archive.zip_format import (
     DEFLATED,
     END_NBYTES,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ortpkg.errors import ArchiveError, AuthoringError, quoted
+from ortpkg.foundations.errors import ArchiveError, AuthoringError, quoted
+from ortpkg.foundations.storage.file_operations import open_regular
 from ortpkg.package.archive.archive_directory import (
     DEFAULT_LIMITS,
     ArchiveLimits,
@@ -31,7 +32,6 @@ from ortpkg.package.archive.zip_format import (
     check_local,
     local_variable_nbytes,
 )
-from ortpkg.storage.file_operations import open_regular
 
 _INPUT_NBYTES = 256 * 1024
 

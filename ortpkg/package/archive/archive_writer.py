@@ -5,7 +5,9 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.file_operations import CHUNK_NBYTES, NewFile, Readable
+from ortpkg.foundations.storage.hashing import FileDigest, Progress, Sha256Stream
 from ortpkg.package.archive.zip_format import (
     DirectoryExtent,
     EntryHeader,
@@ -13,8 +15,6 @@ from ortpkg.package.archive.zip_format import (
     dump_end,
     dump_local,
 )
-from ortpkg.storage.file_operations import CHUNK_NBYTES, NewFile, Readable
-from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 
 
 class ArchiveWriter:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import (
+from ortpkg.foundations.errors import (
     ArchiveError,
     AuthoringError,
     DigestMismatchError,
@@ -22,6 +22,10 @@ from ortpkg.errors import (
     PackageFormatError,
     quoted,
 )
+from ortpkg.foundations.storage.file_operations import FileOperations, make_parents, open_regular
+from ortpkg.foundations.storage.hashing import HashedFile, Progress
+from ortpkg.foundations.storage.package_lock import lock_package
+from ortpkg.foundations.storage.planned_files import PlannedFiles
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
 from ortpkg.package.archive.archive_reader import ArchiveReader, EntryStream, open_archive
 from ortpkg.package.archive.archive_writer import ArchiveWriter
@@ -46,10 +50,6 @@ from ortpkg.package.integrity.transferable_files import (
 from ortpkg.package.integrity.verification import check_is_package, record_differences
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file, signature_names
-from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
-from ortpkg.storage.hashing import HashedFile, Progress
-from ortpkg.storage.package_lock import lock_package
-from ortpkg.storage.planned_files import PlannedFiles
 
 Notify = Callable[[str], None]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ortpkg.documents.json_documents import parse_document
-from ortpkg.errors import ArchiveError
+from ortpkg.foundations.documents.json_documents import parse_document
+from ortpkg.foundations.errors import ArchiveError
+from ortpkg.foundations.storage.hashing import HashedFile, Progress, Sha256Stream
 from ortpkg.package.archive.archive_directory import DEFAULT_LIMITS, ArchiveLimits
 from ortpkg.package.archive.archive_reader import ArchiveEntry, ArchiveReader, open_archive
 from ortpkg.package.archive.package_archive import is_part, recorded_in
@@ -17,7 +18,6 @@ from ortpkg.package.integrity.verification import (
     unrecorded_report,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.hashing import HashedFile, Progress, Sha256Stream
 
 _CHUNK_NBYTES = 1024 * 1024
 

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ortpkg.errors import quoted
+from ortpkg.foundations.errors import quoted
 
 STORED, DEFLATED = 0, 8
 UTF8_NAME = 0x0800

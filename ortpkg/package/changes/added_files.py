@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.file_lock import hold_lock, is_unlocked
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.file_stamp import renamed_identity
+from ortpkg.foundations.storage.package_lock import lock_package
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
-from ortpkg.storage.file_lock import hold_lock, is_unlocked
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.file_stamp import renamed_identity
-from ortpkg.storage.package_lock import lock_package
 
 _PREFIX = f"{STAGING_PREFIX}files-"
 _NAME = re.compile(re.escape(_PREFIX) + "[0-9a-f]{16}")

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ortpkg.documents.findings import listed
-from ortpkg.errors import quoted, unquoted
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.errors import quoted, unquoted
+from ortpkg.foundations.storage.file_stamp import file_stamp
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
-from ortpkg.storage.file_stamp import file_stamp
 
 
 @contextlib.contextmanager

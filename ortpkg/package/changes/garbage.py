@@ -16,10 +16,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.documents.findings import finding
-from ortpkg.documents.json_documents import read_json
-from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.json_documents import read_json
+from ortpkg.foundations.errors import PackageError, PackageFormatError, quoted
+from ortpkg.foundations.storage.hashing import HashedFile, hash_files
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.samples import read_samples
@@ -31,7 +32,6 @@ from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_
 from ortpkg.package.paths.portable_names import folded_name
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
-from ortpkg.storage.hashing import HashedFile, hash_files
 
 _CHUNK_NBYTES = 1024 * 1024
 _MOST_JSON_NBYTES = 32 * 1024 * 1024  # the most that a reader accepts

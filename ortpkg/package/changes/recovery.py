@@ -14,7 +14,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
+from ortpkg.foundations.storage.file_operations import FileOperations, make_parents
+from ortpkg.foundations.storage.hashing import hash_file
 from ortpkg.package.changes.garbage import files_to_delete
 from ortpkg.package.changes.staging import TOKEN_NBYTES, explanation
 from ortpkg.package.integrity.digest_check import is_within
@@ -28,8 +30,6 @@ from ortpkg.package.integrity.digests import (
 )
 from ortpkg.package.integrity.verification import verify_sum
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.file_operations import FileOperations, make_parents
-from ortpkg.storage.hashing import hash_file
 
 _MOST_DOCUMENT_NBYTES = 128 * 1024 * 1024
 

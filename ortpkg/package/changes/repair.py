@@ -16,7 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
+from ortpkg.foundations.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
+from ortpkg.foundations.storage.file_operations import (
+    FileOperations,
+    Readable,
+    make_parents,
+    open_regular,
+)
+from ortpkg.foundations.storage.hashing import FileDigest, Progress, hash_files, total_nbytes
+from ortpkg.foundations.storage.package_lock import lock_package
+from ortpkg.foundations.storage.planned_files import PlannedFiles
 from ortpkg.package.changes.broken_signatures import report_broken_signatures
 from ortpkg.package.changes.recovery import recover, write_digests
 from ortpkg.package.changes.store_guard import check_is_not_installed
@@ -38,10 +47,6 @@ from ortpkg.package.integrity.verification import (
     verify_package,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.file_operations import FileOperations, Readable, make_parents, open_regular
-from ortpkg.storage.hashing import FileDigest, Progress, hash_files, total_nbytes
-from ortpkg.storage.package_lock import lock_package
-from ortpkg.storage.planned_files import PlannedFiles
 
 Notify = Callable[[str], None]
 

@@ -10,17 +10,17 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.errors import AuthoringError, UsageError, quoted
-from ortpkg.names import no_directory
+from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
+from ortpkg.foundations.names import no_directory
+from ortpkg.foundations.storage.file_operations import FileOperations
+from ortpkg.foundations.storage.file_stamp import renamed_identity
+from ortpkg.foundations.storage.planned_files import PlannedFiles
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
-from ortpkg.storage.file_operations import FileOperations
-from ortpkg.storage.file_stamp import renamed_identity
-from ortpkg.storage.planned_files import PlannedFiles
 
 _SPARE_NBYTES = 64 * 1024  # headers, documents, directories and rounding up to blocks
 _JOURNAL = f"{STAGING_PREFIX}parts.json"
@@ -38,7 +38,7 @@ def staged(
 
     After an error nothing of it is left. Leftovers of a killed process are removed by the next
     process that makes ``target``; the caller holds its lock
-    (:func:`~ortpkg.storage.package_lock.lock_package`).
+    (:func:`~ortpkg.foundations.storage.package_lock.lock_package`).
 
     An existing empty folder is kept, since a process may be working in it or a disk may be mounted
     there. The new content is then made inside it, and its parts are renamed into place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.foundations.errors import AuthoringError, quoted
 
 #: File beside each package in a store of installed ones (``ortpkg.store``, docs/store.md).
 RECEIPT = "receipt.json"

@@ -27,8 +27,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import AuthoringError, OrtpkgError, quoted
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import AuthoringError, OrtpkgError, quoted
+from ortpkg.foundations.storage.composed_file import ComposedFile
+from ortpkg.foundations.storage.file_operations import FileOperations, make_parents
+from ortpkg.foundations.storage.hashing import FileDigest, Progress, hash_bytes
+from ortpkg.foundations.storage.planned_files import PlannedFiles
 from ortpkg.package.changes.recovery import explained, finish, has_sha256, write_digests
 from ortpkg.package.changes.staging import (
     TOKEN_NBYTES,
@@ -51,10 +55,6 @@ from ortpkg.package.integrity.digests import (
     read_digests,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.composed_file import ComposedFile
-from ortpkg.storage.file_operations import FileOperations, make_parents
-from ortpkg.storage.hashing import FileDigest, Progress, hash_bytes
-from ortpkg.storage.planned_files import PlannedFiles
 
 _MOST_STAGED_FILES = 10_000
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.findings import FindingCollector, json_pointer
-from ortpkg.documents.frozen import EMPTY, freeze
-from ortpkg.ep_names import CPU_EP, is_known_ep
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.documents.frozen import EMPTY, freeze
+from ortpkg.foundations.ep_names import CPU_EP, is_known_ep
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.formats.component_variant import CheckedComponentVariant

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.frozen import EMPTY, freeze
+from ortpkg.foundations.documents.frozen import EMPTY, freeze
 from ortpkg.package.formats.executor_info import ExecutorInfo
 from ortpkg.package.package_info import Constraints, Source, VariantInfo
 

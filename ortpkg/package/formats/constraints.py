@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ortpkg.documents.findings import FindingCollector, finding
-from ortpkg.ep_names import OWN_EPS, removed_ep_text, suggest_ep_name
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.findings import FindingCollector, finding
+from ortpkg.foundations.ep_names import OWN_EPS, removed_ep_text, suggest_ep_name
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.package_info import Source
 from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.document_names import MANIFEST, METADATA
 
 _SUFFIX = ".ortpackage"

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.package_info import Source, VariantInfo, until_nul
 from ortpkg.package.paths.disk_places import PathKind

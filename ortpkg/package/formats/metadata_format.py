@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.documents.document_rules import DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.findings import FindingCollector, json_pointer
-from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze
-from ortpkg.ep_names import is_known_ep
-from ortpkg.errors import PackageError, PackageFormatError, quoted
+from ortpkg.foundations.documents.document_rules import DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping, freeze
+from ortpkg.foundations.ep_names import is_known_ep
+from ortpkg.foundations.errors import PackageError, PackageFormatError, quoted
 from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import FindingCollector, json_pointer, listed
-from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze
-from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping, freeze
+from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.package_info import PackageInfo, ValueInfo, read_value_infos
 from ortpkg.package.paths.path_resolver import PathResolver
 from ortpkg.package.rules import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ortpkg.documents.document_rules import DOCUMENT_SYNTAX, Rule
-from ortpkg.documents.findings import FindingCollector, json_pointer
-from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.foundations.documents.document_rules import DOCUMENT_SYNTAX, Rule
+from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.errors import PackageFormatError, quoted
 from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.package_info import Source, until_nul
 from ortpkg.package.paths.asset_reference import (

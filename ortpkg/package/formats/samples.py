@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import FindingCollector, json_pointer, listed
-from ortpkg.documents.frozen import EMPTY, FrozenMapping
-from ortpkg.errors import Finding, PackageFormatError, Severity, quoted
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping
+from ortpkg.foundations.errors import Finding, PackageFormatError, Severity, quoted
 from ortpkg.package.integrity.absent_files import AbsentFiles
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.disk_places import PathKind

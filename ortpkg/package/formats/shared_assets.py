@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE
-from ortpkg.errors import PackageError, quoted
+from ortpkg.foundations.documents.document_rules import DOCUMENT_UNREADABLE
+from ortpkg.foundations.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
 from ortpkg.package.package_info import Layout, SharedAsset, Source, until_nul

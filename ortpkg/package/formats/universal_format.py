@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ortpkg.documents.findings import FindingCollector, listed
-from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import quoted
+from ortpkg.foundations.documents.findings import FindingCollector, listed
+from ortpkg.foundations.ep_names import CPU_EP
+from ortpkg.foundations.errors import quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.variants import CheckedVariant, LazyVariants, checked_variants
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ortpkg.documents.findings import json_pointer
+from ortpkg.foundations.documents.findings import json_pointer
 from ortpkg.package.formats.variant_model import Siblings
 from ortpkg.package.package_info import Source
 

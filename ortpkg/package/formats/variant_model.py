@@ -14,9 +14,9 @@ from collections.abc import Collection
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
-from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
-from ortpkg.documents.findings import FindingCollector, listed
-from ortpkg.errors import PackageError, quoted
+from ortpkg.foundations.documents.document_rules import DOCUMENT_UNREADABLE, Rule
+from ortpkg.foundations.documents.findings import FindingCollector, listed
+from ortpkg.foundations.errors import PackageError, quoted
 from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.disk_places import PathKind, kind_at, list_names
 from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver, PathTarget

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, overload
 
-from ortpkg.documents.frozen import EMPTY, TupleLike
+from ortpkg.foundations.documents.frozen import EMPTY, TupleLike
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 
 

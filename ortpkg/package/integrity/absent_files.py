@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.paths.disk_places import PathKind
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.errors import PackageError, quoted
+from ortpkg.foundations.errors import PackageError, quoted
+from ortpkg.foundations.storage.hashing import Progress, hash_files
 from ortpkg.package.paths.disk_places import PathKind, is_link, kind_of
-from ortpkg.storage.hashing import Progress, hash_files
 
 _SCHEME = "sha256:"
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.documents.json_documents import read_document
-from ortpkg.errors import PackageError, PackageFormatError
+from ortpkg.foundations.documents.json_documents import read_document
+from ortpkg.foundations.errors import PackageError, PackageFormatError
+from ortpkg.foundations.storage.hashing import HashedFile, Progress
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.asset_digest import directory_digest, listing_digest
 from ortpkg.package.integrity.digest_check import DifferenceKind, DigestDifference
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
 from ortpkg.package.paths.disk_places import PathKind, list_names
 from ortpkg.package.paths.path_resolver import PathResolver
-from ortpkg.storage.hashing import HashedFile, Progress
 
 
 def asset_folders(root: Path) -> Iterator[tuple[str, str]]:

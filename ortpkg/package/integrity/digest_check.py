@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.foundations.errors import PackageFormatError, quoted
+from ortpkg.foundations.storage.hashing import HashedFile, Progress, hash_files
 from ortpkg.package.integrity.digests import (
     MOST_FILES,
     STAGING_PREFIX,
@@ -19,7 +20,6 @@ from ortpkg.package.integrity.digests import (
     read_digests,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
-from ortpkg.storage.hashing import HashedFile, Progress, hash_files
 
 
 class DifferenceKind(StrEnum):

@@ -26,16 +26,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.document_limits import DocumentLimits
-from ortpkg.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.documents.document_schemas import check_schema
-from ortpkg.documents.findings import finding
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.documents.json_documents import dump_document, parse_document, read_document
-from ortpkg.documents.newer_documents import made_by_newer
-from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.foundations.documents.document_limits import DocumentLimits
+from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
+from ortpkg.foundations.documents.document_schemas import check_schema
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.documents.json_documents import dump_document, parse_document, read_document
+from ortpkg.foundations.documents.newer_documents import made_by_newer
+from ortpkg.foundations.errors import PackageFormatError, quoted
+from ortpkg.foundations.storage.hashing import FileDigest
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.hashing import FileDigest
 
 STAGING_PREFIX = ".ortpkg-"
 """Prefix of names in the root that hold unpublished files of a change, running or interrupted."""

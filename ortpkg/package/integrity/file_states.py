@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ortpkg.foundations.storage.digest_cache import DigestCache
+from ortpkg.foundations.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.digest_check import (
     DifferenceKind,
@@ -23,8 +25,6 @@ from ortpkg.package.integrity.digest_check import (
 from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, read_entries
 from ortpkg.package.integrity.verification import check_own_record, verify_package
 from ortpkg.package.sidecar import has_digests
-from ortpkg.storage.digest_cache import DigestCache
-from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 
 class FileState(StrEnum):

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortpkg.documents.findings import listed
-from ortpkg.errors import (
+from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.errors import (
     ArchiveError,
     AuthoringError,
     DigestMismatchError,
     PackageFormatError,
     quoted,
 )
+from ortpkg.foundations.storage.hashing import FileDigest
 from ortpkg.package.integrity.absent_files import AbsentFiles, absent_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.hashing import FileDigest
 
 
 def verify_names(names: Sequence[str]) -> None:

@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ortpkg.documents.frozen import EMPTY
-from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import (
+from ortpkg.foundations.documents.frozen import EMPTY
+from ortpkg.foundations.documents.json_documents import dump_document
+from ortpkg.foundations.errors import (
     DigestMismatchError,
     PackageFormatError,
     PackageNotFoundError,
     VerifyExitCode,
     quoted,
 )
-from ortpkg.names import did_you_mean_path
+from ortpkg.foundations.names import did_you_mean_path
+from ortpkg.foundations.storage.file_stamp import FileStamp
+from ortpkg.foundations.storage.hashing import HashedFile, Progress, total_nbytes
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
@@ -40,8 +42,6 @@ from ortpkg.package.integrity.digests import (
     read_entries,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.storage.file_stamp import FileStamp
-from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"

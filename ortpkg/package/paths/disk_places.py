@@ -8,7 +8,7 @@ import stat
 from enum import StrEnum
 from pathlib import Path
 
-from ortpkg.errors import PackageError, quoted
+from ortpkg.foundations.errors import PackageError, quoted
 
 
 class PathKind(StrEnum):

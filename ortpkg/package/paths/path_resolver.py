@@ -19,9 +19,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortpkg.documents.document_rules import Rule
-from ortpkg.documents.findings import finding
-from ortpkg.errors import Finding, PathEscapesPackageError, quoted
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.errors import Finding, PathEscapesPackageError, quoted
 from ortpkg.package.paths.disk_places import (
     PathKind,
     follow_links,

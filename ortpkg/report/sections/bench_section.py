@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.ep_names import short_ep_names
-from ortpkg.measuring.measured_candidates import CandidateResult
-from ortpkg.measuring.results_picture import results_figure
-from ortpkg.measuring.shown_results import ShownResult, recorded_result, shown_result
-from ortpkg.quantities import duration_text, nbytes_text
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.quantities import duration_text, nbytes_text
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
-from ortpkg.selection.measurements import Measurement, QuarantineEntry, SelectionRecords
+from ortpkg.selection.matching.measurements import Measurement, QuarantineEntry, SelectionRecords
+from ortpkg.selection.measuring.measured_candidates import CandidateResult
+from ortpkg.selection.measuring.results_picture import results_figure
+from ortpkg.selection.measuring.shown_results import ShownResult, recorded_result, shown_result
 
 _MOST_FACTS = 40
 _LONGEST_TEXT, _LONGEST_REASON = 120, 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortpkg.authoring.rule_registry import RULES
-from ortpkg.drawing.svg import shortened
-from ortpkg.errors import Finding, Severity
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.errors import Finding, Severity
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.section import Section, Status, left_out
 

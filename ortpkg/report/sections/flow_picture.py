@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ortpkg.drawing.svg import box, dot, figure, group, line, shortened, text
+from ortpkg.foundations.drawing.svg import box, dot, figure, group, line, shortened, text
 from ortpkg.report.sections.pipeline_flow import CardKind, FlowCard, FlowLine
 
 #: Most cards of a picture; the rest is counted.

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortpkg.drawing.palette import fill_kind
-from ortpkg.drawing.svg import box, figure, line, shortened, text
+from ortpkg.foundations.drawing.palette import fill_kind
+from ortpkg.foundations.drawing.svg import box, figure, line, shortened, text
 from ortpkg.report.graph_folding import FoldTree, fold
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.drawing.palette import fill_kind
+from ortpkg.foundations.drawing.palette import fill_kind
 from ortpkg.report.graph_payload import packed_graph, packed_text
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
 from ortpkg.report.sections.graph_overview import overview_picture
@@ -138,7 +138,7 @@ def _model(planned: PlannedModel, room: _Room, number: int) -> ModelGraphs:
         return ModelGraphs(
             title=title, graphs=(), obstacle=planned.obstacle or "It is no single model file."
         )
-    from ortpkg.errors import OrtpkgError
+    from ortpkg.foundations.errors import OrtpkgError
     from ortpkg.report.graph_facts import graph_facts  # with the engine, where there is a session
 
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.foundations.quantities import counted, nbytes_text
 from ortpkg.package.integrity.file_states import (
     FileState,
     PackageFileStates,
     VerifiedFile,
     file_states,
 )
-from ortpkg.quantities import counted, nbytes_text
 from ortpkg.report.context_facts import ContextFact, ContextState, context_facts
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out

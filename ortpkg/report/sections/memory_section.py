@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.quantities import counted, duration_text, nbytes_text
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.quantities import counted, duration_text, nbytes_text
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
-from ortpkg.session.memory_profile import laid_out_values
-from ortpkg.session.memory_timeline import memory_timeline_figure
-from ortpkg.session.session_plan import GraphPlan, PlannedCopy, PlannedValue
+from ortpkg.runtime.engine.allocation_planner import AllocKind
+from ortpkg.runtime.session.memory_profile import laid_out_values
+from ortpkg.runtime.session.memory_timeline import memory_timeline_figure
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedCopy, PlannedValue
 
 #: Most values that the page draws, and lists, of one graph and of all.
 _MOST_BOXES, _MOST_BOXES_IN_ALL = 1500, 2000

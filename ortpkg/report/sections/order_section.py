@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.quantities import counted
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.quantities import counted
 from ortpkg.report.order_picture import MOST_MARKS, order_figure, provider_changes
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
-from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
+from ortpkg.runtime.session.session_plan import GraphPlan, PlannedNode, SessionPlan
 
 #: Most steps that the page lists, of one graph and of all.
 _MOST_STEPS, _MOST_STEPS_IN_ALL = 300, 1000

@@ -11,7 +11,8 @@ from ortpkg.authoring.variant_sizes import (
     files_by_variant,
     sizes_of,
 )
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.quantities import counted, nbytes_text
 from ortpkg.package.package_info import (
     ComponentInfo,
     PackageInfo,
@@ -19,7 +20,6 @@ from ortpkg.package.package_info import (
     has_packages_version,
     version_of,
 )
-from ortpkg.quantities import counted, nbytes_text
 from ortpkg.report.report_subject import MOST_VARIANTS, ReportSubject
 from ortpkg.report.sections.flow_picture import MOST_CARDS, flow_picture
 from ortpkg.report.sections.pipeline_flow import (
@@ -32,7 +32,7 @@ from ortpkg.report.sections.pipeline_flow import (
 )
 from ortpkg.report.sections.section import MOST_ROWS, Section, left_out
 from ortpkg.report.sections.stored_weights import StoredWeights, stored_weights
-from ortpkg.selection.variant_facts import DATA_TYPES_FACT, QUANTIZATION_FACT, precision_of
+from ortpkg.selection.matching.variant_facts import DATA_TYPES_FACT, QUANTIZATION_FACT, precision_of
 
 #: Most variants of all component models together that have a row.
 _MOST_VARIANTS_IN_ALL = 1000

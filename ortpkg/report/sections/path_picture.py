@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ortpkg.drawing.scales import Scale
-from ortpkg.drawing.svg import box, figure, line, shortened, text
+from ortpkg.foundations.drawing.scales import Scale
+from ortpkg.foundations.drawing.svg import box, figure, line, shortened, text
 from ortpkg.report.sections.winner_path import WinnerPath
 
 _LABELS_END = 112

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ortpkg.errors import PackageFormatError
+from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.formats.pipeline import (
     ComponentStep,
     Pipeline,
@@ -176,7 +176,9 @@ def _wired(subject: ReportSubject) -> Pipeline | None:
     }
     if sessions.keys() != set(names) or (len(names) > 1 and not info.is_pipeline):
         return None
-    from ortpkg.pipelines.pipeline_session import wire_by_name  # numpy, which sessions have loaded
+    from ortpkg.runtime.pipelines.pipeline_session import (
+        wire_by_name,  # numpy, which sessions have loaded
+    )
 
     return wire_by_name({name: sessions[name] for name in names})
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.machine.policies import device_kind
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.report.report_subject import MachineSelections, ReportSubject
 from ortpkg.report.sections.path_picture import path_picture
@@ -19,9 +20,8 @@ from ortpkg.report.sections.verdict_matrix import (
     machine_matrix,
 )
 from ortpkg.report.sections.winner_path import WinnerPath, winner_path
-from ortpkg.selection.policies import device_kind
-from ortpkg.selection.reasons import asked_for
-from ortpkg.selection.verdict import Selection
+from ortpkg.selection.matching.reasons import asked_for
+from ortpkg.selection.matching.verdict import Selection
 
 #: Most component models whose selection is shown; the rest is counted.
 _MOST_COMPONENTS = 40

@@ -12,11 +12,11 @@ from ortpkg.authoring.variant_sizes import (
     shared_by,
     sizes_of,
 )
-from ortpkg.drawing.palette import FILL_COUNT, fill_kind
-from ortpkg.drawing.scales import Scale
-from ortpkg.drawing.svg import box, figure, shortened, text
+from ortpkg.foundations.drawing.palette import FILL_COUNT, fill_kind
+from ortpkg.foundations.drawing.scales import Scale
+from ortpkg.foundations.drawing.svg import box, figure, shortened, text
+from ortpkg.foundations.quantities import nbytes_text
 from ortpkg.package.package_info import PackageInfo
-from ortpkg.quantities import nbytes_text
 from ortpkg.report.sections.section import MOST_ROWS, left_out
 
 #: Most bars of a picture: of variants, and of shared parts, each with its own colour.

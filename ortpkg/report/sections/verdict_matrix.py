@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ortpkg.devices.hardware import EpDevice, hardware_label
-from ortpkg.drawing.svg import shortened
-from ortpkg.ep_names import short_ep_names
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.machine.hardware import EpDevice, hardware_label
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.report.report_subject import MOST_VARIANTS, MachineSelections
 from ortpkg.report.sections.section import left_out
-from ortpkg.selection.reasons import ep_device_label, main_verdict
-from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
+from ortpkg.selection.matching.reasons import ep_device_label, main_verdict
+from ortpkg.selection.matching.verdict import ReasonCode, Selection, Verdict
 
 #: Most EP devices of a machine that have a column; the rest is counted.
 MOST_COLUMNS = 40

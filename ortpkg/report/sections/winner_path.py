@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ortpkg.drawing.svg import shortened
-from ortpkg.ep_names import short_ep_names
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.quantities import duration_text
+from ortpkg.foundations.drawing.svg import shortened
+from ortpkg.foundations.ep_names import short_ep_names
+from ortpkg.foundations.quantities import duration_text
+from ortpkg.machine.policies import POLICIES, device_kind
 from ortpkg.report.sections.verdict_matrix import ep_device_words
-from ortpkg.selection.policies import POLICIES, device_kind
-from ortpkg.selection.ranking import backend_preference
-from ortpkg.selection.verdict import Selection, Verdict
+from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.selection.matching.ranking import backend_preference
+from ortpkg.selection.matching.verdict import Selection, Verdict
 
 #: Most candidates that a step names; the rest is counted.
 _MOST_NAMES = 5
@@ -185,7 +185,7 @@ _RATINGS: Mapping[CompiledModelCompatibility, str] = {
 }
 
 
-#: Words by the numbers of ``selection.compiled_speed``; every other number is as usual.
+#: Words by the numbers of ``selection.matching.compiled_speed``; every other number is as usual.
 _SPEEDS: Mapping[int, str] = {
     0: "compiled, and the fastest here",
     1: "compiled, and faster here than its plain variant",

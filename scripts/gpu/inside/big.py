@@ -77,7 +77,7 @@ def run(how: str, folder: Path, ep: str) -> dict[str, Any]:
     else:
         import onnxruntime
 
-        from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
+        from ortpkg.runtime.providers.nvidia_libraries import prepare_nvidia_libraries
 
         prepare_nvidia_libraries(onnxruntime)
         options = onnxruntime.SessionOptions()

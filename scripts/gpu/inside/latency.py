@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import ortpkg
-from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
+from ortpkg.runtime.providers.nvidia_libraries import prepare_nvidia_libraries
 
 _WARM_UP, _ROUNDS = 8, 60
 

@@ -8,9 +8,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ortpkg.providers.cuda_driver import ask_cuda_driver
-from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries, wheel_folders
-from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.runtime.providers.cuda_driver import ask_cuda_driver
+from ortpkg.runtime.providers.nvidia_libraries import prepare_nvidia_libraries, wheel_folders
+from ortpkg.runtime.providers.quiet_onnxruntime import load_onnxruntime
 
 _PARTS = ("libcu", "libnv", "libonnxruntime", "libtensorrt")
 

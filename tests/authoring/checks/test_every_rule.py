@@ -24,8 +24,8 @@ from ortpkg.authoring.rules import (
     selection_rules,
 )
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
-from ortpkg.documents.document_rules import Rule
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.foundations.documents.document_rules import Rule
+from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.integrity.asset_digest import listing_digest
 from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import dump_digests

@@ -14,7 +14,7 @@ import onnx.parser
 from onnx import TensorProto, helper
 
 from ortpkg.authoring.package_checks import validate
-from ortpkg.errors import Finding
+from ortpkg.foundations.errors import Finding
 
 Tree = dict[str, Any]
 """Path → bytes as they are, or a value that is written as JSON. A case may change it before it is

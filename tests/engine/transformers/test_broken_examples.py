@@ -13,19 +13,19 @@ import numpy as np
 import onnx
 import pytest
 
-from ortpkg.engine.transformers.transform_context import TransformContext
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.errors import OrtpkgError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import TensorType
-from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
-from ortpkg.session.transformation import transform_context
-from ortpkg.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers.transform_context import TransformContext
+from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.runtime.session.transformation import transform_context
 from tests.engine.transformers.broken_examples import broken_copies
 from tests.engine.transformers.other_examples import OTHER_FORMS
 from tests.engine.transformers.test_every_rule_by_example import CONTEXT, EXAMPLES, RULES, Example

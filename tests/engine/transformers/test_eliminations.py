@@ -5,17 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers.cast_elimination import CAST_ELIMINATION
-from ortpkg.engine.transformers.constant_node_to_initializer import CONSTANT_NODE_TO_INITIALIZER
-from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
-from ortpkg.engine.transformers.identity_elimination import IDENTITY_ELIMINATION
-from ortpkg.engine.transformers.neutral_element_elimination import NEUTRAL_ELEMENT_ELIMINATION
-from ortpkg.engine.transformers.reshape_fusion import RESHAPE_ELIMINATION, RESHAPE_FUSION
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.shape_folding import SHAPE_FOLDING
-from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
-from ortpkg.engine.transformers.transpose_fusion import TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION
 from ortpkg.graph.graph import Graph
+from ortpkg.runtime.engine.transformers.cast_elimination import CAST_ELIMINATION
+from ortpkg.runtime.engine.transformers.constant_node_to_initializer import (
+    CONSTANT_NODE_TO_INITIALIZER,
+)
+from ortpkg.runtime.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
+from ortpkg.runtime.engine.transformers.identity_elimination import IDENTITY_ELIMINATION
+from ortpkg.runtime.engine.transformers.neutral_element_elimination import (
+    NEUTRAL_ELEMENT_ELIMINATION,
+)
+from ortpkg.runtime.engine.transformers.reshape_fusion import RESHAPE_ELIMINATION, RESHAPE_FUSION
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.engine.transformers.shape_folding import SHAPE_FOLDING
+from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.runtime.engine.transformers.transpose_fusion import (
+    TRANSPOSE_ELIMINATION,
+    TRANSPOSE_FUSION,
+)
 from tests.engine.transformers.transformation import apply, assert_becomes, assert_unchanged
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ortpkg.engine.transformers.order import TRANSFORMERS
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext
+from ortpkg.runtime.engine.transformers.order import TRANSFORMERS
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.engine.transformers.transform_context import GraphTransformer, TransformContext
 from tests.engine.transformers.transformation import Cleaned, assert_becomes, evaluate
 
 #: By name: the rules of every driver, each in a driver of its own, and the passes.

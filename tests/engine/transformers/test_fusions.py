@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers.batch_normalization_affine_fusion import (
+from ortpkg.runtime.engine.transformers.batch_normalization_affine_fusion import (
     BATCH_NORMALIZATION_AFFINE_FUSION,
 )
-from ortpkg.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
-from ortpkg.engine.transformers.conv_batch_normalization_fusion import (
+from ortpkg.runtime.engine.transformers.conv_affine_fusion import CONV_AFFINE_FUSION
+from ortpkg.runtime.engine.transformers.conv_batch_normalization_fusion import (
     CONV_BATCH_NORMALIZATION_FUSION,
 )
-from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.session.inference_session import InferenceSession
+from ortpkg.runtime.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.session.inference_session import InferenceSession
 from tests.engine.transformers.transformation import (
     apply,
     assert_becomes,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ortpkg.engine.transformers.conv_constants import ConvConstants
-from ortpkg.engine.transformers.rewriting import add_constant
-from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Graph
+from ortpkg.runtime.engine.transformers.conv_constants import ConvConstants
+from ortpkg.runtime.engine.transformers.rewriting import add_constant
+from ortpkg.runtime.engine.transformers.transform_context import TransformContext
 
 TRILLION = 10**12
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers.cast_like_to_cast import CAST_LIKE_TO_CAST
-from ortpkg.engine.transformers.insert_cast import INSERT_CAST
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.transform_context import TransformContext
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
+from ortpkg.runtime.engine.transformers.cast_like_to_cast import CAST_LIKE_TO_CAST
+from ortpkg.runtime.engine.transformers.insert_cast import INSERT_CAST
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.engine.transformers.transform_context import TransformContext
 from tests.engine.transformers.transformation import EVERY_KERNEL, assert_becomes, assert_unchanged
 
 CAST_LIKE = RuleDriver("test", [CAST_LIKE_TO_CAST])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
-from ortpkg.engine.transformers.known_if_inlining import KNOWN_IF_INLINING
-from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.graph.graph_checks import check_consistency
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers import TransformContext, TransformLevel, apply_transformers
+from ortpkg.runtime.engine.transformers.known_if_inlining import KNOWN_IF_INLINING
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.engine.transformers.transformation import (
     assert_becomes,
     assert_unchanged,

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers.pad_fusion import PAD_FUSION
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.sum_to_add import SUM_TO_ADD
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers.pad_fusion import PAD_FUSION
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.engine.transformers.sum_to_add import SUM_TO_ADD
 from tests.engine.transformers.transformation import (
     EVERY_KERNEL,
     assert_becomes,

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
-from ortpkg.engine.transformers.common_subexpression_elimination import (
-    COMMON_SUBEXPRESSION_ELIMINATION,
-)
-from ortpkg.engine.transformers.constant_folding import CONSTANT_FOLDING
-from ortpkg.engine.transformers.order import TRANSFORMERS
-from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
-from ortpkg.errors import InvalidGraphError
+from ortpkg.foundations.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.graph_checks import check_consistency
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers import TransformContext, TransformLevel, apply_transformers
+from ortpkg.runtime.engine.transformers.common_subexpression_elimination import (
+    COMMON_SUBEXPRESSION_ELIMINATION,
+)
+from ortpkg.runtime.engine.transformers.constant_folding import CONSTANT_FOLDING
+from ortpkg.runtime.engine.transformers.order import TRANSFORMERS
+from ortpkg.runtime.engine.transformers.unused_removal import UNUSED_REMOVAL
 from tests.engine.transformers.transformation import (
     apply,
     assert_becomes,

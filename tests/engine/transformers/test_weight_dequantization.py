@@ -9,13 +9,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.engine.transformers import TransformContext, TransformLevel, apply_transformers
-from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
-from ortpkg.engine.transformers.rule_driver import RuleDriver
-from ortpkg.engine.transformers.weight_dequantization import WEIGHT_DEQUANTIZATION
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.shapes.inference import infer_types
+from ortpkg.graph.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers import TransformContext, TransformLevel, apply_transformers
+from ortpkg.runtime.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
+from ortpkg.runtime.engine.transformers.rule_driver import RuleDriver
+from ortpkg.runtime.engine.transformers.weight_dequantization import WEIGHT_DEQUANTIZATION
 from tests.engine.transformers.transformation import apply, assert_unchanged, evaluate, parse
 
 TEXT = """g (float[2, 1024] x) => (float[2, 1024] y)

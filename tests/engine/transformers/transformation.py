@@ -12,18 +12,18 @@ import pytest
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from ortpkg.engine.transformers.transform_context import GraphTransformer, TransformContext
-from ortpkg.engine.transformers.unused_removal import UNUSED_REMOVAL
 from ortpkg.graph.graph import ArrayInitializer, Graph, Node
 from ortpkg.graph.graph_checks import check_consistency, verify_graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.onnx_writer import to_model_proto
+from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import element_type_of
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
-from ortpkg.shapes.inference import infer_types
+from ortpkg.runtime.engine.transformers.transform_context import GraphTransformer, TransformContext
+from ortpkg.runtime.engine.transformers.unused_removal import UNUSED_REMOVAL
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 
 HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
 _RANDOM_SEED = 7

@@ -11,16 +11,16 @@ from functools import cache
 import onnx
 import onnx.printer
 
-from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import OrtpkgError
-from ortpkg.machine_code.cpu_targets import (
+from ortpkg.compiler.machine_code.cpu_targets import (
     TARGET_OPTION,
     TARGETS,
     reason_against_this_machine,
 )
-from ortpkg.providers.llvm_execution_provider import CHECK_ENTRY
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
+from ortpkg.foundations.ep_names import LLVM_EP
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.runtime.providers.llvm_execution_provider import CHECK_ENTRY
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.fuzz.machine_code.comparison import difference
 from tests.fuzz.machine_code.graph_maker import GraphMaker, Value
 from tests.fuzz.machine_code.random_graphs import random_graph

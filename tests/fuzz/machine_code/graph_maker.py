@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from ortpkg.errors import OrtpkgError
+from ortpkg.foundations.errors import OrtpkgError
 from ortpkg.graph.graph import Node
 from tests.kernels.node_runner import NoKernelError, as_node, compute_node
 

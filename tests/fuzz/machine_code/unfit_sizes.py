@@ -16,10 +16,10 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from ortpkg.errors import OrtpkgError
-from ortpkg.providers.llvm_execution_provider import CHECK_ENTRY, STANDBY_ENTRY
-from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import SessionOptions
+from ortpkg.foundations.errors import OrtpkgError
+from ortpkg.runtime.providers.llvm_execution_provider import CHECK_ENTRY, STANDBY_ENTRY
+from ortpkg.runtime.session.inference_session import InferenceSession
+from ortpkg.runtime.session.options import SessionOptions
 
 Array = npt.NDArray[Any]
 _RUNS = 5

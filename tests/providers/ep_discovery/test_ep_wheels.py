@@ -14,34 +14,34 @@ from typing import Any
 import pytest
 
 from ortpkg.api import devices
+from ortpkg.api.doctor.diagnosis import doctor
+from ortpkg.api.doctor.doctor_checks import Gravity
+from ortpkg.api.doctor.situation import gather
+from ortpkg.api.doctor.software import installed_software
 from ortpkg.authoring.model_facts import _eps_of_sources
-from ortpkg.doctor.diagnosis import doctor
-from ortpkg.doctor.doctor_checks import Gravity
-from ortpkg.doctor.situation import gather
-from ortpkg.doctor.software import installed_software
-from ortpkg.ep_names import QNN_EP
-from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import (
+from ortpkg.foundations.ep_names import QNN_EP
+from ortpkg.foundations.isolation import backend_probe
+from ortpkg.foundations.isolation.backend_probe import (
     TIMEOUT_VARIABLE,
     ProbeAnswer,
     asking_nobody,
     doubting_refusals,
 )
-from ortpkg.providers import ep_registry, installed_metadata, onnxruntime_factory
-from ortpkg.providers.ep_discovery import (
+from ortpkg.runtime.providers import ep_registry, installed_metadata, onnxruntime_factory
+from ortpkg.runtime.providers.ep_discovery import (
     ep_candidate_scan,
     ep_candidates,
     ep_wheels,
     library_refusals,
 )
-from ortpkg.providers.ep_discovery.ep_libraries import (
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import (
     EpLibrary,
     ep_library_notes,
     ep_library_of,
     installed_ep_libraries,
 )
-from ortpkg.providers.ep_library_factory import EpLibraryFactory
-from ortpkg.providers.ep_registry import all_known_names, ep_known_here
+from ortpkg.runtime.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.runtime.providers.ep_registry import all_known_names, ep_known_here
 from tests.providers.fake_wheels import LIBRARY, SOURCE, forget_installed, write_wheel
 
 pytestmark = [

@@ -11,24 +11,24 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ExecutionProviderError, UsageError
-from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.providers import user_ep_libraries
-from ortpkg.providers.ep_discovery import ep_catalog, ep_wheels, named_ep_libraries
-from ortpkg.providers.ep_discovery.ep_candidates import (
+from ortpkg.foundations.errors import ExecutionProviderError, UsageError
+from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
+from ortpkg.runtime.providers import user_ep_libraries
+from ortpkg.runtime.providers.ep_discovery import ep_catalog, ep_wheels, named_ep_libraries
+from ortpkg.runtime.providers.ep_discovery.ep_candidates import (
     EP_LIBRARIES_VARIABLE,
     EpOrigin,
 )
-from ortpkg.providers.ep_discovery.ep_libraries import (
+from ortpkg.runtime.providers.ep_discovery.ep_libraries import (
     ep_library_notes,
     installed_ep_libraries,
 )
-from ortpkg.providers.ep_discovery.named_ep_libraries import (
+from ortpkg.runtime.providers.ep_discovery.named_ep_libraries import (
     added_file,
     named_libraries,
     parse_entry,
 )
-from ortpkg.providers.user_ep_libraries import add_library, libraries_to_add, remove_library
+from ortpkg.runtime.providers.user_ep_libraries import add_library, libraries_to_add, remove_library
 from tests.providers.fake_wheels import LIBRARY, SOURCE, forget_installed, write_wheel
 
 pytestmark = [

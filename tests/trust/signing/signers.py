@@ -13,17 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import (
     PackageDigests,
     RecordedFile,
     dump_digests,
     parse_digests,
 )
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.openssf_signature import TrustedSigner
-from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
-from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
-from ortpkg.trust.signing.statement import Statement, dump_statement
+from ortpkg.package.trust.signing.openssf_signature import TrustedSigner
+from ortpkg.package.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
+from ortpkg.package.trust.signing.signing_keys import PrivateKey, new_private_key
+from ortpkg.package.trust.signing.statement import Statement, dump_statement
 
 CODE_SIGNING = ExtendedKeyUsageOID.CODE_SIGNING
 SERVER = ExtendedKeyUsageOID.SERVER_AUTH

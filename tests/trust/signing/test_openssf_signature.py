@@ -15,25 +15,25 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import SignatureError, UsageError
+from ortpkg.foundations.documents.json_documents import dump_document
+from ortpkg.foundations.errors import SignatureError, UsageError
+from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import (
     PackageDigests,
     PendingChange,
     RecordedFile,
     dump_digests,
 )
-from ortpkg.storage.hashing import hash_bytes
-from ortpkg.trust.signing.openssf_signature import (
+from ortpkg.package.trust.signing.openssf_signature import (
     FoundSignature,
     TrustedSigner,
     accepted_signers,
     check_signature,
     sign_digests,
 )
-from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
-from ortpkg.trust.signing.signature_files import key_digest_of
-from ortpkg.trust.signing.signing_keys import PrivateKey
+from ortpkg.package.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
+from ortpkg.package.trust.signing.signature_files import key_digest_of
+from ortpkg.package.trust.signing.signing_keys import PrivateKey
 from tests.trust.signing.signers import (
     CODE_SIGNING,
     SERVER,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import SignatureError
-from ortpkg.trust.signing.openssf_signature import sign_digests
-from ortpkg.trust.signing.signature_files import read_signatures, write_signature
-from ortpkg.trust.signing.signing_keys import PrivateKey
+from ortpkg.foundations.errors import SignatureError
+from ortpkg.package.trust.signing.openssf_signature import sign_digests
+from ortpkg.package.trust.signing.signature_files import read_signatures, write_signature
+from ortpkg.package.trust.signing.signing_keys import PrivateKey
 from tests.trust.signing.signers import record_of, some_key
 
 

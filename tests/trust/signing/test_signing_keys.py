@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from ortpkg.errors import UsageError
-from ortpkg.trust.signing.signing_keys import (
+from ortpkg.foundations.errors import UsageError
+from ortpkg.package.trust.signing.signing_keys import (
     PasswordNeededError,
     new_private_key,
     read_private_key,

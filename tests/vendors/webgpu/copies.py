@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ortpkg.providers.onnxruntime_memory import OnnxRuntimeMemory
+from ortpkg.runtime.providers.onnxruntime_memory import OnnxRuntimeMemory
 
 
 def noted_copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:

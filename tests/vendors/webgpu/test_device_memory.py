@@ -11,8 +11,8 @@ import pytest
 
 import ortpkg
 from ortpkg import OrtValue
-from ortpkg.errors import InvalidFeedError, UsageError
-from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.foundations.errors import InvalidFeedError, UsageError
+from ortpkg.runtime.providers.onnxruntime_turns import turn
 from tests.vendors.conftest import Loads
 from tests.vendors.device_models import DEVICE_MODELS, largest_error
 from tests.vendors.webgpu.conftest import WEBGPU

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.errors import RunError
+from ortpkg.foundations.errors import RunError
 from tests.vendors.conftest import Loads
 from tests.vendors.device_models import DEVICE_MODELS, DeviceModel, largest_error
 from tests.vendors.webgpu.conftest import WEBGPU, OnCards

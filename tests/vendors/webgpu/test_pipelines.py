@@ -12,7 +12,7 @@ import pytest
 
 import ortpkg
 from ortpkg.package.package_info import PackageFormat, PackageInfo
-from ortpkg.pipelines.pipeline_session import PipelineSession
+from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
 from tests.vendors.conftest import Loads
 from tests.vendors.device_models import DEVICE_MODELS, largest_error
 from tests.vendors.webgpu.conftest import TINYCHAR, WEBGPU

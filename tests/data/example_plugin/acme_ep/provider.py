@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.devices.hardware import EpDevice
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.execution_provider import (
+from ortpkg.machine.hardware import EpDevice
+from ortpkg.runtime.kernels.op_kernel import OpKernelContext
+from ortpkg.runtime.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
     FusedNode,

@@ -1,7 +1,0 @@
-"""``ortpkg bench``: measure the variants of a package that can run here.
-
-It chooses variants and inputs; :mod:`ortpkg.measuring` measures each.
-
-Only this folder may import: ``candidates``, ``pipeline_recording``; other folders may import the
-rest.
-"""

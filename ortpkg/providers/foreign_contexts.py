@@ -1,8 +1,0 @@
-"""Forms of files in which onnxruntime's execution providers keep contexts that name other files."""
-
-from __future__ import annotations
-
-from ortpkg.ep_context.context_form import ContextForm
-from ortpkg.providers.openvino_container import OPENVINO_FORM
-
-FOREIGN_FORMS: tuple[ContextForm, ...] = (OPENVINO_FORM,)

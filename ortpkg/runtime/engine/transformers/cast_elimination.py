@@ -1,0 +1,19 @@
+"""Remove ``Cast`` nodes to the type that their input already has."""
+
+from __future__ import annotations
+
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.runtime.engine.transformers.rewriting import bypass_node, tensor_type
+from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
+
+
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
+    source = tensor_type(graph, node.inputs[0])
+    if source is None or node.attribute("to") != int(source.element_type):
+        return False
+    return bypass_node(graph, node)
+
+
+CAST_ELIMINATION = RewriteRule(
+    name="cast-elimination", op_types=frozenset({"Cast"}), rewrite=_rewrite
+)
