@@ -82,12 +82,13 @@ _NAMES_OF_DEVICES: dict[str, str] = {
 }
 
 
-def _module_of_name(names_of_module: dict[str, str]) -> dict[str, str]:
+def module_of_name(names_of_module: dict[str, str]) -> dict[str, str]:
+    """Return each name's module, from each module's names between spaces."""
     return {name: module for module, names in names_of_module.items() for name in names.split()}
 
 
-MODULE_OF_NAME = _module_of_name(_NAMES_OF_MODULE)
-MODULE_OF_DEVICES_NAME = _module_of_name(_NAMES_OF_DEVICES)
+MODULE_OF_NAME = module_of_name(_NAMES_OF_MODULE)
+MODULE_OF_DEVICES_NAME = module_of_name(_NAMES_OF_DEVICES)
 
 
 def public_names() -> list[str]:
@@ -103,7 +104,7 @@ def public_object(name: str) -> Any:
     """
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
-    return _loaded(name, MODULE_OF_NAME, "ortpkg")
+    return public_object_of(name, MODULE_OF_NAME, "ortpkg")
 
 
 def devices_object(name: str) -> Any:
@@ -112,10 +113,20 @@ def devices_object(name: str) -> Any:
     Raises:
         AttributeError: There is none.
     """
-    return _loaded(name, MODULE_OF_DEVICES_NAME, "ortpkg.machine")
+    return public_object_of(name, MODULE_OF_DEVICES_NAME, "ortpkg.machine")
 
 
-def _loaded(name: str, module_of_name: dict[str, str], package: str) -> Any:
-    if name not in module_of_name:
+def public_object_of(name: str, modules: dict[str, str], package: str) -> Any:
+    """Return the object of a name, whose module is loaded now.
+
+    Args:
+        name: the name, as an attribute of ``package``.
+        modules: module of each name.
+        package: name of the module that offers the names.
+
+    Raises:
+        AttributeError: There is none of that name.
+    """
+    if name not in modules:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(module_of_name[name]), name)
+    return getattr(importlib.import_module(modules[name]), name)

@@ -4,12 +4,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.machine.hardware import HardwareDevice
-from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.api.execution_providers import (
+    CompiledModelCompatibility,
+    CpuDevicesEpFactory,
+    HardwareDevice,
+)
 
 if TYPE_CHECKING:
-    from ortpkg.machine.hardware import EpDevice
-    from ortpkg.runtime.providers.execution_provider import ExecutionProvider
+    from ortpkg.api.execution_providers import EpDevice, ExecutionProvider
 
 NAME = "TapeExecutionProvider"
 #: Of the compiler. The same major version runs a tape; the same version makes the same one.

@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType
-from ortpkg.runtime.kernels.op_kernel import OpKernelContext
-from ortpkg.runtime.providers.compiling_provider import CompilingProvider
-from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor, ContextMismatch
-from ortpkg.runtime.ep_context.ep_context_file import ContextEntry
-from ortpkg.runtime.providers.execution_provider import FusedNode, GraphViewer
+from ortpkg.api.execution_providers import (
+    CompilingProvider,
+    ContextDescriptor,
+    ContextEntry,
+    ContextMismatch,
+    ElementType,
+    FusedNode,
+    Graph,
+    GraphViewer,
+    Node,
+    OpKernelContext,
+)
 from tape_ep.factory import KIND, NAME, VERSION, is_readable
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility, EpFactory
+from ortpkg.api.execution_providers import (
+    CompiledModelCompatibility,
+    DeviceType,
+    EpDevice,
+    EpFactory,
+    HardwareDevice,
+)
 
 if TYPE_CHECKING:
-    from ortpkg.runtime.providers.execution_provider import ExecutionProvider
+    from ortpkg.api.execution_providers import ExecutionProvider
 
 #: What the compiler of this release writes into compiled models, and what the one before it wrote.
 _CURRENT, _PREVIOUS = "acme-2", "acme-1"

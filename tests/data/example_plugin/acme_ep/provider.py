@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.graph.graph import Node
-from ortpkg.graph.types import ElementType
-from ortpkg.machine.hardware import EpDevice
-from ortpkg.runtime.kernels.op_kernel import OpKernelContext
-from ortpkg.runtime.providers.execution_provider import (
+from ortpkg.api.execution_providers import (
     ComputeCapability,
+    ElementType,
+    EpDevice,
     ExecutionProvider,
     FusedNode,
     GraphViewer,
     MetaDef,
+    Node,
     NodeComputeInfo,
+    OpKernelContext,
 )
 
 
