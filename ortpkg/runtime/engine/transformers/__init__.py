@@ -1,6 +1,7 @@
 """Graph transformers: one per file, their order in ``order.py``, run by ``apply.py``.
 
-Other folders may import: what is imported here, ``insert_cast``, ``rule_driver``.
+Other folders may import: what is imported here, ``insert_cast``, ``rewriting``,
+``rule_driver``.
 """
 
 from ortpkg.runtime.engine.transformers.apply import apply_transformers
