@@ -71,6 +71,10 @@ if TYPE_CHECKING:
         add_samples as add_samples,
         record_samples as record_samples,
     )
+    from ortpkg.runtime.providers.machine_offer import (
+        MachineOffer as MachineOffer,
+        this_machine as this_machine,
+    )
     from ortpkg.runtime.session.environment import (
         create_and_register_allocator as create_and_register_allocator,
         create_and_register_allocator_v2 as create_and_register_allocator_v2,

@@ -233,6 +233,8 @@ class ModelPackage:
             check_architecture: evaluate ``constraints.architecture`` too.
             profile: another machine than this one: the name of a built-in profile, a file, or a
                 profile.
+            machine: this machine as :func:`ortpkg.this_machine` found it before; for several
+                selections in a row, since nothing is probed and no library is asked again.
             log: called with a record of the decision, a JSON object.
             max_memory, max_size: limits in bytes, or as a string such as "500MB" or "1.5GiB".
             min_precision: "int4", "int8", "fp16", "bf16" (the same as fp16), "fp32" or "fp64".

@@ -38,6 +38,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.runtime.kernels.runnable_operators": "has_kernel",
     "ortpkg.report.report_wishes": "DrawnGraphs ReportWishes",
     "ortpkg.api.samples.sample_authoring": "SampleArrays add_samples record_samples",
+    "ortpkg.runtime.providers.machine_offer": "MachineOffer this_machine",
     "ortpkg.runtime.session.environment": (
         "create_and_register_allocator create_and_register_allocator_v2 "
         "disable_telemetry_events enable_telemetry_events get_all_providers "

@@ -150,7 +150,14 @@ def asked_once() -> Iterator[None]:
 
 
 def this_machine(*, ep: str | None = None, named: Collection[str] = ()) -> MachineOffer:
-    """Probe this machine and ask the factories; see :func:`discover_ep_devices`.
+    """Probe this machine, and ask what execution providers offer on it.
+
+    Args:
+        ep, named: EPs that a caller or variants name. Some libraries are asked only if their EP is
+            among them.
+
+    Returns:
+        The hardware and the EP devices, for ``machine=`` of selections.
 
     Raises:
         UsageError: ``ORTPKG_EMULATED_DEVICES`` has a name of no execution provider.

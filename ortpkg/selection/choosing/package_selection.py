@@ -226,11 +226,14 @@ def offer_for(
     """Return the offer of a machine, and the machine's name: that of a profile, "" for this one.
 
     This machine is asked for every EP that the component or the caller names, and for its GPUs'
-    free memory if a variant needs much of one.
+    free memory if a variant needs much of one. An offer that the caller holds is taken as it is.
 
     Raises:
         ProfileError: not a profile.
+        UsageError: both an offer and a profile are given.
     """
+    if wishes.machine is not None:
+        return _held_offer(wishes.machine, wishes), ""
     constrained_eps = (group.constraints.ep for group in alike(component.variants))
     named = {*wished_eps(wishes.ep), *(ep for ep in constrained_eps if ep)}
     profile = wishes.profile
@@ -248,17 +251,31 @@ def offer_for(
         machine_profile = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(machine_profile, named=named), machine_profile.name
     offer = this_machine(named=named)
+    _verify_named(wishes, offer)
+    silent = _devices_to_ask(component, offer.hardware, wishes)
+    if not silent:
+        return offer, ""
+    offer_with_memory = discover_ep_devices(with_free_memory(offer.machine), named=named)
+    return offer_with_memory._replace(probed_memory=silent), ""
+
+
+def _held_offer(offer: MachineOffer, wishes: SelectionWishes) -> MachineOffer:
+    if wishes.profile is not None:
+        raise UsageError(
+            f"a selection is for a machine or for profile {quoted(wishes.profile)}, not for both"
+        )
+    _verify_named(wishes, offer)
+    return offer
+
+
+def _verify_named(wishes: SelectionWishes, offer: MachineOffer) -> None:
+    """Raise an error if the caller names an EP or a backend whose library is not installed."""
     if wishes.ep or wishes.backend != "auto":
         from ortpkg.runtime.providers.missing_libraries import (
             verify_installed,
         )  # imported only if one is named
 
         verify_installed(wished_eps(wishes.ep), wishes.backend, offer.ep_devices)
-    silent = _devices_to_ask(component, offer.hardware, wishes)
-    if not silent:
-        return offer, ""
-    offer_with_memory = discover_ep_devices(with_free_memory(offer.machine), named=named)
-    return offer_with_memory._replace(probed_memory=silent), ""
 
 
 def _devices_to_ask(

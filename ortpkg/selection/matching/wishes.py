@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from ortpkg.machine.profiles import MachineProfile
+    from ortpkg.runtime.providers.machine_offer import MachineOffer
     from ortpkg.selection.matching.decision_log import DecisionLog
     from ortpkg.selection.matching.provider_option_wishes import ProviderOptionWishes
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         provider_options: ProviderOptionWishes | None
         check_architecture: bool
         profile: str | Path | MachineProfile | None
+        machine: MachineOffer | None
         log: DecisionLog | None
         max_memory: str | int | None
         max_size: str | int | None
@@ -55,6 +57,7 @@ class SelectionWishes:
     provider_options: ProviderOptionWishes | None = None
     check_architecture: bool = False
     profile: str | Path | MachineProfile | None = None
+    machine: MachineOffer | None = None
     log: DecisionLog | None = None
     max_memory: str | int | None = None
     max_size: str | int | None = None
