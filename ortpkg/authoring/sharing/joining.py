@@ -5,7 +5,7 @@ Only data that the new model alone has is copied into the package; existing file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ortpkg.authoring.document_edits import adding_variant
@@ -120,15 +120,10 @@ def _best_candidate(
     folders = _hosts(package, component, document)
     models = [host_model for folder in folders for host_model in folder.models]
     keys = read_contents(ranges_of([*models, model], None), progress=progress)
-    candidates = (
-        _join(folder, model, prepared.name, keys, in_own_folder=folder.path == component.directory)
-        for folder in folders
-        if _has_common(folder, model, keys)
-    )
     worthwhile = [
         candidate
-        for candidate in candidates
-        if candidate is not None and candidate.saved_nbytes > 0
+        for candidate in _candidates(folders, model, prepared.name, component, keys)
+        if candidate.saved_nbytes > 0
     ]
     if worthwhile:
         return max(worthwhile, key=lambda candidate: candidate.saved_nbytes)
@@ -159,33 +154,28 @@ def _hosts(
     )
 
 
-def _join(
-    folder: VariantFolder,
+def _candidates(
+    folders: Iterable[VariantFolder],
     model: ModelWeights,
     variant: str,
+    component: ComponentInfo,
     keys: Mapping[FileRange, ContentKey],
-    *,
-    in_own_folder: bool,
-) -> _Candidate | None:
-    """Join the host folder; return None if that is impossible.
-
-    ``in_own_folder``: it is the component's own, where models have variants' names (ADR 7).
-    """
-    shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
-    for host_model in folder.models:
-        shared.keep(host_model)
-    joined = plan_joining(shared, model, variant)
-    if isinstance(joined, str):
-        return None
-    new_nbytes = sum(content.nbytes for content in joined.new_files.values())
+) -> Iterator[_Candidate]:
+    """Yield plans for the folders that have weights in common with the model and can take it."""
+    contents = shareable_contents(model, keys, None).keys()
     old_nbytes = sum(path.stat().st_size for path in model.files)
-    return _Candidate(folder=folder, joined=joined, saved_nbytes=old_nbytes - new_nbytes)
-
-
-def _has_common(
-    folder: VariantFolder, model: ModelWeights, keys: Mapping[FileRange, ContentKey]
-) -> bool:
-    ours = shareable_contents(model, keys, None).keys()
-    return any(
-        ours & shareable_contents(host_model, keys, None).keys() for host_model in folder.models
-    )
+    for folder in folders:
+        if all(
+            contents.isdisjoint(shareable_contents(host_model, keys, None))
+            for host_model in folder.models
+        ):
+            continue
+        # In the component's own folder models are named after their variants (ADR 7).
+        in_own_folder = folder.path == component.directory
+        shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
+        for host_model in folder.models:
+            shared.keep(host_model)
+        joined = plan_joining(shared, model, variant)
+        if not isinstance(joined, str):
+            new_nbytes = sum(content.nbytes for content in joined.new_files.values())
+            yield _Candidate(folder=folder, joined=joined, saved_nbytes=old_nbytes - new_nbytes)

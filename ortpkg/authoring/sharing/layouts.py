@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
+from enum import StrEnum
 from types import MappingProxyType
 
 CHECKSUM_FOLDER = "shared_weights"
@@ -18,53 +18,32 @@ class SharedLayout(StrEnum):
     SHARED_ASSETS = "shared-assets"
 
 
-class Home(Enum):
-    """Folder that shared data lies in.
-
-    VARIANT: the folder of a variant that has most of the data already.
-    COMPONENT: the component's own folder; the models in it are named after their variants.
-    ASSET: a shared asset of the package.
-    """
-
-    VARIANT = auto()
-    COMPONENT = auto()
-    ASSET = auto()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """Answers in which one layout differs from the others.
 
     Attributes:
-        home: folder of the shared data.
-        data_file: name of a new file of data in it; ``{sha256}`` is the digest of its content. ""
-            if data files are shared whole and keep their names.
-        pools_all: every content that several models store goes into new data files; otherwise only
-            what moves out of ONNX files, and the rest stays in the files that have it.
-        moves_models: models move to the home, beside the data; otherwise they stay where they are
-            and a session option names the home, which models of all components may share.
+        data_file: name of a new data file in the folder of the shared data; ``{sha256}`` is the
+            digest of its content. "" if data files are shared whole and keep their names.
+        fills_component_folder: all that several models store goes into new data files in the
+            component's own folder, where models are named after their variants. Otherwise data
+            stays where a variant has it, and only what moves out of ONNX files needs a new file.
+        moves_models: models move to the folder of the shared data. Otherwise they stay where they
+            are, a session option names that folder, and models of all components may share it.
     """
 
-    home: Home
     data_file: str
-    pools_all: bool
-    moves_models: bool
+    fills_component_folder: bool = False
+    moves_models: bool = True
 
 
 LAYOUTS: Mapping[SharedLayout, Layout] = MappingProxyType(
     {
-        SharedLayout.COMMON_DIRECTORY: Layout(
-            home=Home.VARIANT, data_file="shared.data", pools_all=False, moves_models=True
-        ),
+        SharedLayout.COMMON_DIRECTORY: Layout(data_file="shared.data"),
         SharedLayout.SHARED_WEIGHTS: Layout(
-            home=Home.COMPONENT,
-            data_file=CHECKSUM_FOLDER + "/{sha256}/model.data",
-            pools_all=True,
-            moves_models=True,
+            data_file=CHECKSUM_FOLDER + "/{sha256}/model.data", fills_component_folder=True
         ),
-        SharedLayout.SHARED_ASSETS: Layout(
-            home=Home.ASSET, data_file="", pools_all=False, moves_models=False
-        ),
+        SharedLayout.SHARED_ASSETS: Layout(data_file="", moves_models=False),
     }
 )
 

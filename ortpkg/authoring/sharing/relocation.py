@@ -71,7 +71,6 @@ def plan_joining(
     folder: SharedFolder,
     model: ModelWeights,
     variant: str,
-    *,
     smallest_embedded_nbytes: int | None = None,
 ) -> JoinedModel | str:
     """Plan the joining of a model, or return why it cannot join.

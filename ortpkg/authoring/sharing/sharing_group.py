@@ -19,7 +19,7 @@ from ortpkg.authoring.sharing.component_folders import (
     shareable_contents,
 )
 from ortpkg.authoring.sharing.contents import ContentKey
-from ortpkg.authoring.sharing.layouts import Home, SharingOptions
+from ortpkg.authoring.sharing.layouts import SharingOptions
 from ortpkg.authoring.sharing.relocation import plan_joining
 from ortpkg.authoring.sharing.shared_folder import JoinedModel, SharedFolder, whole_file
 from ortpkg.authoring.variant_places import ModelLocation
@@ -121,19 +121,6 @@ class SharingPlan:
     left_out: Mapping[VariantKey, str]
 
 
-@dataclass(slots=True)
-class _Users:
-    """Models that have a content, and the range that holds it for each."""
-
-    models: list[Path] = field(default_factory=list)
-    ranges: list[FileRange] = field(default_factory=list)
-
-    @property
-    def is_stored_often(self) -> bool:
-        """True if several models have it, and not all at the same place."""
-        return len(self.models) > 1 and len(set(self.ranges)) > 1
-
-
 class GroupBuilder:
     """Builder of the group of one host.
 
@@ -150,16 +137,21 @@ class GroupBuilder:
         self._layout = options.answers
         self._smallest_embedded_nbytes = options.smallest_embedded_nbytes
         self._shared = SharedFolder(
-            host.path, keys, prefers_variant_names=self._layout.home is Home.COMPONENT
+            host.path, keys, prefers_variant_names=self._layout.fills_component_folder
         )
         self._group = SharingGroup(host=host, home=host.path)
         self._host_users = Counter(path for model in host.models for path in model.files)
 
     def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
         """Return the group of the host with those of ``movers`` whose joining saves bytes."""
-        pool = {} if self._host.why_not_editable else self._pool(movers)
-        self._add_pool(pool, movers)
-        homes = pool.keys() | self._at_host()
+        at_host = {
+            self._keys[tensor.data]
+            for model in self._host.models
+            for tensor in model.external
+            if tensor.data.path not in model.opaque
+        }
+        pool = set() if self._host.why_not_editable else self._add_pool(movers, at_host)
+        homes = pool | at_host
         drawing = [
             model for model in self._host.models if self._draws_from_elsewhere(model, pool, homes)
         ]
@@ -184,63 +176,45 @@ class GroupBuilder:
         assert needed.isdisjoint(self._group.removes), "data would be lost"
         return self._group
 
-    def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
-        """Return contents for a new file: several models have them, and no file that may stay."""
-        candidates = {
-            key: users.ranges[0]
-            for key, users in self._users(movers).items()
-            if users.is_stored_often
-        }
-        if self._layout.pools_all:
-            return candidates
-        at_host = self._at_host()
+    def _add_pool(
+        self, movers: Sequence[VariantFolder], at_host: Set[ContentKey]
+    ) -> set[ContentKey]:
+        """Add new files of contents that several models have, and no file that may stay.
+
+        There is one file per set of users, so that removing a variant frees all that it alone had.
+        """
+        models = [model for folder in (self._host, *movers) for model in folder.models]
         embedded = {
             self._keys[tensor.data]
-            for folder in (self._host, *movers)
-            for model in folder.models
+            for model in models
             for tensor in embedded_tensors(model, self._smallest_embedded_nbytes)
         }
-        return {
-            key: data for key, data in candidates.items() if key in embedded and key not in at_host
-        }
-
-    def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
-        """Map the content of a tensor to its ranges and the models that have it."""
-        all_users: dict[ContentKey, _Users] = {}
-        for folder in (self._host, *movers):
-            for model in folder.models:
-                whole = {self._keys[whole_file(path)] for path in model.opaque}
-                contents = shareable_contents(model, self._keys, self._smallest_embedded_nbytes)
-                for key, data in contents.items():
-                    if key not in whole:
-                        users = all_users.setdefault(key, _Users())
-                        users.ranges.append(data)
-                        users.models.append(model.path)
-        return all_users
-
-    def _at_host(self) -> set[ContentKey]:
-        return {
-            self._keys[tensor.data]
-            for model in self._host.models
-            for tensor in model.external
-            if tensor.data.path not in model.opaque
-        }
-
-    def _add_pool(
-        self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]
-    ) -> None:
-        """Add one file per set of users, so that removing a variant frees all that it alone had."""
-        users = self._users(movers)
         files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
-        for key, data in pool.items():
-            files.setdefault(tuple(users[key].models), {})[key] = data
+        for key, users in self._users(models).items():
+            is_homeless = key in embedded and key not in at_host
+            if len(set(users.values())) > 1 and (
+                self._layout.fills_component_folder or is_homeless
+            ):
+                files.setdefault(tuple(users), {})[key] = next(iter(users.values()))
         for tensors in files.values():
             self._shared.add_data_file(tensors, self._layout.data_file)
+        return {key for tensors in files.values() for key in tensors}
+
+    def _users(self, models: Iterable[ModelWeights]) -> dict[ContentKey, dict[Path, FileRange]]:
+        """Map the content of a tensor to the models that have it, each with its range."""
+        users: dict[ContentKey, dict[Path, FileRange]] = {}
+        for model in models:
+            whole = {self._keys[whole_file(path)] for path in model.opaque}
+            contents = shareable_contents(model, self._keys, self._smallest_embedded_nbytes)
+            for key, data in contents.items():
+                if key not in whole:
+                    users.setdefault(key, {})[model.path] = data
+        return users
 
     def _draws_from_elsewhere(
         self,
         model: ModelWeights,
-        pool: Mapping[ContentKey, FileRange],
+        pool: Set[ContentKey],
         homes: Set[ContentKey],
     ) -> bool:
         """Return True if a model of the host has weights that will move to another file."""
@@ -255,7 +229,8 @@ class GroupBuilder:
         """Leave a model of the host as it is, unless it ``draws`` on a file or has data twice."""
         if not self._host.why_not_editable:
             smallest_nbytes = self._smallest_embedded_nbytes if draws else None
-            placed = self._place(self._shared, self._host, model, smallest_nbytes)
+            variant = self._host.variants_of(model)[0].name
+            placed = plan_joining(self._shared, model, variant, smallest_nbytes)
             if (
                 isinstance(placed, JoinedModel)
                 and placed.is_rewritten
@@ -280,7 +255,8 @@ class GroupBuilder:
         trial = self._shared.trial()
         placed = []
         for model in folder.models:
-            joined = self._place(trial, folder, model, self._smallest_embedded_nbytes)
+            variant = folder.variants_of(model)[0].name
+            joined = plan_joining(trial, model, variant, self._smallest_embedded_nbytes)
             if isinstance(joined, str):
                 self.left_out |= {variant.name: joined for variant in folder.variants}
                 return
@@ -290,18 +266,6 @@ class GroupBuilder:
         if sum(path.stat().st_size for path in folder.files) > added_nbytes:
             self._shared.take(trial)
             self._group.joined += placed
-
-    @staticmethod
-    def _place(
-        shared: SharedFolder,
-        folder: VariantFolder,
-        model: ModelWeights,
-        smallest_embedded_nbytes: int | None,
-    ) -> JoinedModel | str:
-        variant = folder.variants_of(model)[0].name
-        return plan_joining(
-            shared, model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes
-        )
 
     def _freed(self, used_files: set[Path]) -> dict[Path, int]:
         """Return files that nobody needs once the group is as planned."""

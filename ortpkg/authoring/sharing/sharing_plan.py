@@ -20,7 +20,7 @@ from ortpkg.authoring.sharing.component_folders import (
     shareable_contents,
 )
 from ortpkg.authoring.sharing.contents import ContentKey, read_contents
-from ortpkg.authoring.sharing.layouts import Home, SharingOptions
+from ortpkg.authoring.sharing.layouts import SharingOptions
 from ortpkg.authoring.sharing.sharing_group import GroupBuilder, SharingGroup, SharingPlan
 from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.foundations.storage.composed_file import FileRange
@@ -53,7 +53,7 @@ def plan_component(
     """
     folders = read_component_folders(package, component, document, used)
     components_folder = (
-        own_folder(package, component, document) if options.answers.home is Home.COMPONENT else None
+        own_folder(package, component, document) if options.answers.fills_component_folder else None
     )
     if components_folder is not None:
         folders = [
@@ -89,15 +89,17 @@ class _Planner:
 
     def plan(self) -> list[SharingGroup]:
         """Return the groups that save bytes, chosen greedily: the best host first."""
-        if self._components_folder is not None:
-            return self._plan_own(self._components_folder)
         groups = []
         remaining = {folder.path: folder for folder in self._folders}
         hosts = [folder for folder in self._folders if folder.models and not folder.why_not_host]
+        if self._components_folder is not None:
+            hosts = [self._components_folder]
         scores = HostScores(hosts, self._folders, self._contents)
         while (host := scores.pop_best()) is not None:
             builder = GroupBuilder(host, self._keys, self._options)
-            movers = self._movers(host, remaining.values()) if scores.common_nbytes(host) else []
+            movers = []
+            if scores.common_nbytes(host) or host is self._components_folder:
+                movers = self._movers(host, remaining.values())
             group = builder.build(movers)
             self.left_out |= builder.left_out
             used_paths = {host.path}
@@ -106,28 +108,6 @@ class _Planner:
                 used_paths |= {folder.path for folder, _ in group.joined}
             for path in used_paths:
                 scores.drop(remaining.pop(path))
-        self._explain_left_out(groups)
-        return groups
-
-    def _plan_own(self, components_folder: VariantFolder) -> list[SharingGroup]:
-        """Return one group around the component's own folder, of all that share data with it."""
-        others = [
-            folder
-            for folder in self._folders
-            if folder is not components_folder and not folder.why_not_movable
-        ]
-        owners = Counter(
-            key for folder in (components_folder, *others) for key in self._contents[folder.path]
-        )
-        movers = [
-            folder
-            for folder in others
-            if any(owners[key] > 1 for key in self._contents[folder.path])
-        ]
-        builder = GroupBuilder(components_folder, self._keys, self._options)
-        group = builder.build(movers)
-        self.left_out |= builder.left_out
-        groups = [group] if group.saved_nbytes > 0 else []
         self._explain_left_out(groups)
         return groups
 
@@ -146,10 +126,22 @@ class _Planner:
                     self.left_out.setdefault(variant.name, folder.why_not_movable)
 
     def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
-        """Return folders that share with the host, or with one that joins before them."""
+        """Return folders that share with the host, or with one that joins before them.
+
+        Folders may join the component's own if they share with any other.
+        """
         waiting = [
             folder for folder in folders if folder is not host and not folder.why_not_movable
         ]
+        if host is self._components_folder:
+            counts = Counter(
+                key for folder in (host, *waiting) for key in self._contents[folder.path]
+            )
+            return [
+                folder
+                for folder in waiting
+                if any(counts[key] > 1 for key in self._contents[folder.path])
+            ]
         owners: dict[ContentKey, list[int]] = {}
         for index, folder in enumerate(waiting):
             for key in self._contents[folder.path]:
