@@ -17,7 +17,8 @@ from ortpkg.foundations.errors import InvalidRequestError
 from ortpkg.scale.serving import grpc_messages as messages
 from ortpkg.scale.serving import grpc_service
 from ortpkg.scale.serving.answering import Answering
-from ortpkg.scale.serving.grpc_service import InferenceService, make_grpc_server
+from ortpkg.scale.serving.grpc_server import make_grpc_server
+from ortpkg.scale.serving.grpc_service import InferenceService
 from ortpkg.scale.serving.observer import Observer
 from ortpkg.scale.serving.protocol_tensors import raw_parts
 from ortpkg.scale.serving.served_model import ServedModel
@@ -210,7 +211,7 @@ def answer(size: int, outputs: tuple[str, ...] = (), identifier: str = "") -> by
         answering = Answering(LIMITS)
         ticks = asyncio.create_task(longest_tick())
         try:
-            data = await service_of(answering).ModelInfer(request, None)
+            data = await service_of(answering).ModelInfer(request)
         finally:
             await answering.drain()
             ticks.cancel()

@@ -5,8 +5,8 @@ a name and a version. ``answering`` runs requests on a bounded number of threads
 waiting requests, and ``renewal`` follows names in the store.
 
 None of these depends on a server. ``http_endpoints`` is the application of the protocol over HTTP,
-which :mod:`ortpkg.scale.ray` uses, too; ``grpc_service`` is the protocol's service; ``server``
-combines both on a host and two ports. Their libraries come with the extra ``serve``.
+which :mod:`ortpkg.scale.ray` uses, too; ``grpc_service`` has the methods of the gRPC service;
+``server`` combines both on a host and two ports. Their libraries come with the extra ``serve``.
 
 Other folders may import: ``answering``, ``bearer_token``, ``http_endpoints``, ``http_limits``,
 ``load_log``, ``loading``, ``observer``, ``protocol_tensors``, ``renewal``, ``served_metrics``,

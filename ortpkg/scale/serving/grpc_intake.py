@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.foundations.errors import (
     InvalidRequestError,
@@ -50,18 +49,19 @@ class Intake:
         self._message_nbytes = limits.request_nbytes
         self._nbytes = 0
 
-    def reading(
-        self, handler: grpc.RpcMethodHandler, *, is_inference: bool
-    ) -> Callable[[Any, Any], Awaitable[Any]]:
-        """Return a function that reads a call's one message within the limits, for ``handler``."""
+    async def answer(
+        self, method: Callable[[bytes], Awaitable[bytes]], context: Any, *, is_inference: bool
+    ) -> bytes:
+        """Return the answer of ``method`` to a call's one message, which is read within the limits.
 
-        async def answer(_messages: Any, context: Any) -> Any:
-            with self._held(await self._read(context)) as message:
-                verify_message_size(message, self._message_nbytes, is_inference=is_inference)
-                request = _decoded(message, handler.request_deserializer)
-                return await handler.unary_unary(request, context)
-
-        return answer
+        Args:
+            method: Returns the bytes of the answer to a message.
+            context: Context of the call.
+            is_inference: True if the message has tensors.
+        """
+        with self._held(await self._read(context)) as message:
+            verify_message_size(message, self._message_nbytes, is_inference=is_inference)
+            return await method(message)
 
     async def _read(self, context: Any) -> bytes:
         await self._slots.at_once.acquire()
@@ -90,16 +90,6 @@ class Intake:
             yield message
         finally:
             self._nbytes -= len(message)
-
-
-def _decoded(message: bytes, deserialize: Callable[[bytes], Any] | None) -> Any:
-    """Return the request that a message holds; its bytes if nothing reads them."""
-    if deserialize is None:
-        return message
-    try:
-        return deserialize(message)
-    except DecodeError as error:
-        raise InvalidRequestError(f"the message is no such request: {error}") from error
 
 
 class _Slots:

@@ -191,11 +191,8 @@ class _Server:
         loaded.result()
 
     async def _start_grpc(self) -> tuple[Any, int]:
-        from ortpkg.scale.serving.grpc_service import (  # as uvicorn above
-            InferenceService,
-            add_port,
-            make_grpc_server,
-        )
+        from ortpkg.scale.serving.grpc_server import add_port, make_grpc_server  # as uvicorn above
+        from ortpkg.scale.serving.grpc_service import InferenceService
 
         service = InferenceService(self._versions, self._answering, lambda: self._is_ready)
         server = make_grpc_server(
