@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,12 +16,14 @@ from typing import Any
 import grpc
 import pytest
 
-from ortpkg.foundations.errors import UsageError
+from ortpkg.foundations.errors import MissingExtraError, UsageError
+from ortpkg.foundations.errors.extras import LIBRARIES
 from ortpkg.scale.serving import grpc_messages as messages
 from ortpkg.scale.serving.observer import Observer
 from ortpkg.scale.serving.served_model import ServedModel
 from ortpkg.scale.serving.served_versions import ServedVersions
 from ortpkg.scale.serving.server import serve
+from ortpkg.scale.serving.server_libraries import load_server_libraries
 from ortpkg.scale.serving.serving_options import ListenOptions, ServingLimits
 from tests.serving.test_http_endpoints import FEEDS
 from tests.serving.test_served_model import Adder
@@ -177,3 +180,16 @@ def test_a_port_that_is_taken_is_a_usage_error(is_grpc: bool) -> None:
         versions, limits = ServedVersions(), ServingLimits(concurrency=1)
         with pytest.raises(UsageError, match=f"cannot listen on '127.0.0.1:{port}'"):
             serve(lambda _: None, listen, limits, versions, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "library", [name for name, entry in LIBRARIES.items() if entry.extra == "serve"]
+)
+def test_each_library_that_is_missing_is_named(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_server_libraries()
+    monkeypatch.setitem(sys.modules, LIBRARIES[library].module, None)
+    with pytest.raises(MissingExtraError, match=f"^serving needs {library}, which is not") as error:
+        load_server_libraries()
+    assert error.value.extra == "serve"
