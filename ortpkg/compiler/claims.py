@@ -6,6 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ortpkg.compiler.faults import log_refusal
+from ortpkg.compiler.lowering.bound_sizes import (
+    bound_symbols,
+    sizes_of,
+    with_bound_elements,
+)
 from ortpkg.compiler.lowering.lowering_scope import LoweringScope, NotLoweredError
 from ortpkg.compiler.lowering.operator_lowerings import lower_node
 from ortpkg.compiler.partition_worth import reason_against_piece
@@ -15,9 +20,9 @@ from ortpkg.compiler.tensor_stages import TensorStages
 from ortpkg.foundations.errors import quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
-from ortpkg.graph.shapes.expressions import Expression, Size, Symbol, TooLargeError, symbols_of
+from ortpkg.graph.shapes.expressions import TooLargeError, symbols_of
 from ortpkg.graph.shapes.inference import infer_sizes
-from ortpkg.graph.shapes.knowledge import Knowledge, KnownTensor
+from ortpkg.graph.shapes.knowledge import Knowledge
 from ortpkg.graph.topology import topological_order
 
 __all__ = ["reason_against_piece", "reasons_against", "reasons_in_partition"]
@@ -85,7 +90,7 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examination:
     """
     knowledge = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
     nodes = [body.node(index) for index in topological_order(body)]
-    scope = LoweringScope(body, knowledge)
+    scope = LoweringScope(body, with_bound_elements(body, knowledge))
     reasons = _reasons_of(scope, nodes)
     stages: TensorStages | None = None
     if not reasons:
@@ -97,24 +102,9 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examination:
         except Exception as error:  # noqa: BLE001 - a bug may raise anything
             reason = log_refusal(error, f"partition {quoted(body.name)}")
             return Examination(dict.fromkeys((node.index for node in nodes), reason))
-    bound = _bound_symbols(body, knowledge)
+    bound = bound_symbols(body, knowledge)
     for node in nodes:
-        sizes = [size for name in node.outputs if name for size in _sizes(knowledge, name)]
+        sizes = [size for name in node.outputs if name for size in sizes_of(knowledge, name)]
         if any(symbol not in bound for size in sizes for symbol in symbols_of(size)):
-            reasons.setdefault(
-                node.index, "a size of what it makes is in no input of its partition"
-            )
+            reasons[node.index] = "a size of what it makes is in no input of its partition"
     return Examination(reasons, None if reasons else stages)
-
-
-def _bound_symbols(body: Graph, knowledge: Mapping[str, Knowledge]) -> frozenset[Symbol]:
-    """Return the symbols that are a whole dimension of some input."""
-    sizes = (size for name in body.inputs for size in _sizes(knowledge, name))
-    return frozenset(
-        size.symbol for size in sizes if isinstance(size, Expression) and size.symbol is not None
-    )
-
-
-def _sizes(knowledge: Mapping[str, Knowledge], name: str) -> tuple[Size, ...]:
-    value = knowledge.get(name)
-    return (value.shape or ()) if isinstance(value, KnownTensor) else ()

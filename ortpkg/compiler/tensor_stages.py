@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ortpkg.compiler.assembly.size_guards import size_guards
 from ortpkg.compiler.layouts.channel_blocking import block_channels
 from ortpkg.compiler.loop_ir.loop_types import Scalar
+from ortpkg.compiler.lowering.bound_sizes import with_bound_elements
 from ortpkg.compiler.lowering.operator_lowerings import lower_graph
 from ortpkg.compiler.machine_code.program import Guard
 from ortpkg.compiler.passes import optimized
@@ -49,7 +50,8 @@ class TensorStages:
             NotLoweredError: if a node cannot be lowered.
         """
         knowledge = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
-        return cls.of_lowered(lower_graph(graph, knowledge, graph.name), schedules)
+        known = with_bound_elements(graph, knowledge)
+        return cls.of_lowered(lower_graph(graph, known, graph.name), schedules)
 
     @classmethod
     def of_lowered(cls, lowered: TensorProgram, schedules: SchedulesByForm) -> TensorStages:

@@ -12,16 +12,18 @@ import pytest
 from ortpkg.compiler.assembly.compilation_target import CompilationTarget
 from ortpkg.compiler.assembly.program_assembly import machine_model
 from ortpkg.compiler.assembly.size_guards import size_guards
-from ortpkg.compiler.claims import reasons_in_partition
+from ortpkg.compiler.claims import examine_partition, reasons_in_partition
 from ortpkg.compiler.lowering.lowering_scope import NotLoweredError
 from ortpkg.compiler.lowering.operator_lowerings import lower_graph
 from ortpkg.compiler.machine_code.cpu_targets import target_named
 from ortpkg.compiler.passes import optimized
 from ortpkg.compiler.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.compiler.tensor_ir.tensor_text import operations_text
+from ortpkg.compiler.tensor_stages import TensorStages
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.shapes.inference import infer_sizes
 from tests.compiler.compared_with_engine import assert_as_engine
+from tests.compiler.reference_program import run_program
 from tests.engine.transformers.transformation import HEADER
 
 Array = npt.NDArray[Any]
@@ -103,6 +105,22 @@ def test_a_size_that_is_in_a_value_is_told() -> None:
     target = CompilationTarget(target_named("linux-x86_64_v3"))
     reasons = reasons_in_partition(model.graph, SchedulesByForm(machine_model(target)))
     assert set(reasons.values()) == {"a size of what it makes is in no input of its partition"}
+
+
+def test_elements_that_are_no_size_of_an_input_are_read() -> None:
+    text = """g (float[n, 4, a] x, int64[2] t) => (int64[4] y, int64[1] z)
+        <int64[1] one = {1}> {
+            s = Shape <end = 2> (x)  y = Concat <axis = 0> (s, t)  z = Gather(t, one) }"""
+    model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
+    model.graph.known_elements = {"t": ("h", "a")}  # as another partition knows it
+    target = CompilationTarget(target_named("linux-x86_64_v3"))
+    schedules = SchedulesByForm(machine_model(target))
+    examined = examine_partition(model.graph, schedules)
+    assert examined.reasons == {}
+    assert examined.stages is not None
+    for stages in (examined.stages, TensorStages.of(model.graph, schedules)):
+        made = run_program(stages.fused, [_random(3, 4, 9), np.array([7, 9])])
+        assert [each.tolist() for each in made] == [[3, 4, 7, 9], [9]]
 
 
 @pytest.mark.parametrize("attributes", ["", "<exclusive = 1>", "<reverse = 1>",

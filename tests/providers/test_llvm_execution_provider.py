@@ -113,6 +113,30 @@ def test_a_size_that_another_part_of_the_model_computed_is_known(tmp_path: Path)
             np.testing.assert_allclose(made, wanted.reshape(batch, 32, 32), rtol=1e-6)
 
 
+def test_a_size_that_enters_another_part_as_a_value_alone_is_read(tmp_path: Path) -> None:
+    """Two sizes of free pictures, halved and doubled; nobody compiles Resize to sizes."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+        net (float[n, 8, h, w] x) => (float[n, 8, i, j] y) {
+            a = Relu(x)  p = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (a)
+            b = Tanh(p)  q = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (b)
+            s = Shape <start = 2> (b)  r = Shape <end = 2> (q)  sizes = Concat <axis = 0> (r, s)
+            u = Resize <mode = "linear"> (q, , , sizes)  v = Add(u, b)  c = Exp(v)  d = Tanh(c)
+            t = Shape <start = 2> (a)  o = Shape <end = 2> (d)  all = Concat <axis = 0> (o, t)
+            z = Resize <mode = "linear"> (d, , , all)  y = Add(z, a) }"""
+    path = tmp_path / "pictures.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    with (
+        InferenceSession(path, providers=["llvm", "cpu"]) as ours,
+        InferenceSession(path, providers=["cpu"]) as other,
+    ):
+        parts = [each for each in ours.get_plan().partitions if each.provider == LLVM_EP]
+        assert ["Concat" in each.op_types for each in parts].count(True) == 2
+        for shape in ((1, 8, 12, 12), (2, 8, 13, 20)):
+            x = np.random.default_rng(shape[2]).standard_normal(shape).astype(np.float32)
+            (made,), (wanted,) = (session.run(None, {"x": x}) for session in (ours, other))
+            np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_a_session_makes_the_stages_once_and_prints_no_program(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
