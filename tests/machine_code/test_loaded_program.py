@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from ortpkg.compiler.machine_code.aligned_memory import aligned_block
+from ortpkg.compiler.machine_code.array_addresses import address_of
 from ortpkg.compiler.machine_code.executable_memory import map_code
+from ortpkg.compiler.machine_code.executor_abi import LaunchWord
+from ortpkg.compiler.machine_code.launch_plan import LaunchPlan
 from ortpkg.compiler.machine_code.loaded_program import LoadedProgram
 from ortpkg.compiler.machine_code.program import (
     ConstantSpec,
@@ -89,6 +92,93 @@ def test_outputs_are_new_arrays(load: Callable[..., LoadedProgram]) -> None:
     assert not np.shares_memory(first, second)
 
 
+def _only_plan(loaded: LoadedProgram) -> LaunchPlan:
+    (plan,) = loaded._plans.values()
+    return plan
+
+
+def test_a_run_of_the_same_shape_takes_the_words_and_the_memory_of_the_last(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(chain(3))
+    loaded.compute([rows_of(9)], Context())
+    kept = list(_only_plan(loaded).idle)
+    assert len(kept) == 1
+
+    monkeypatch.setattr(
+        "ortpkg.compiler.machine_code.loaded_program.aligned_block",
+        lambda _: pytest.fail("new memory"),
+    )
+    loaded.compute([rows_of(9)], Context())
+    assert _only_plan(loaded).idle == kept
+
+
+def test_words_that_a_worker_still_reads_are_given_to_no_other_run(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(chain(3), threads=2)
+    left: list[Any] = []
+
+    def lend(holder: threading.Lock, code: Any, functions: Any, launch: Any) -> int:
+        launch.view[LaunchWord.HELPERS] = 1  # as a worker that has not left when the run ends
+        left.append(launch)
+        return 0
+
+    x = rows_of(100_000)  # worth the help of a worker
+    with monkeypatch.context() as busy:
+        busy.setattr(loaded._team, "borrow", lend)
+        loaded.compute([x], Context())
+        assert _only_plan(loaded).idle == []
+        loaded.compute([x], Context())
+    assert len(left) == 2
+    assert left[0].address != left[1].address
+
+    (y,) = loaded.compute([x], Context())
+    np.testing.assert_array_equal(y, x + WEIGHTS + WEIGHTS + WEIGHTS)
+    assert not set(left) & set(_only_plan(loaded).idle)
+
+
+def test_a_run_with_little_to_do_wakes_nobody(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(chain(3), threads=2)
+    monkeypatch.setattr(loaded._team, "borrow", lambda *_: pytest.fail("a worker was asked"))
+    loaded.compute([rows_of(2)], Context())
+
+
+def test_words_and_memory_of_few_parallel_runs_are_kept(
+    load: Callable[..., LoadedProgram],
+) -> None:
+    loaded = load(chain(2))
+    together = threading.Barrier(6)
+    begun: list[int] = []
+
+    def wait_once() -> None:
+        if threading.get_ident() not in begun:
+            begun.append(threading.get_ident())
+            together.wait(60)
+
+    class Together(Context):
+        @property
+        def is_watched(self) -> bool:  # asked when the run holds its words and memory
+            wait_once()
+            return False
+
+        @is_watched.setter
+        def is_watched(self, value: bool) -> None:
+            pass
+
+    runs = [
+        threading.Thread(target=lambda: loaded.compute([rows_of(5)], Together())) for _ in range(6)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join(60)
+    assert len(begun) == 6
+    assert (len(_only_plan(loaded).idle), len(loaded._blocks)) == (4, 4)
+
+
 def test_sizes_that_grow_take_new_memory_now_and_then_alone(
     load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +219,16 @@ def test_runs_of_eight_threads_go_side_by_side(
     assert wrong == []
 
 
-def test_inputs_in_any_memory_are_read_as_they_are(load: Callable[..., LoadedProgram]) -> None:
+def test_inputs_in_any_memory_are_read_as_they_are(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Any] = []
+
+    def note(array: Any) -> int:
+        read.append(array)
+        return address_of(array)
+
+    monkeypatch.setattr("ortpkg.compiler.machine_code.loaded_program.address_of", note)
     loaded = load(chain(1))
     x = rows_of(6)
     packed = bytearray(1) + x.tobytes()
@@ -138,6 +237,7 @@ def test_inputs_in_any_memory_are_read_as_they_are(load: Callable[..., LoadedPro
     for given in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], x[::-1][::-1], unaligned):
         (y,) = loaded.compute([given], Context())
         np.testing.assert_array_equal(y, x + WEIGHTS)
+    assert all(array.flags.aligned and array.flags.c_contiguous for array in read)
 
 
 def test_constants_lie_wherever_their_bytes_are(load: Callable[..., LoadedProgram]) -> None:
@@ -329,7 +429,9 @@ def test_many_shapes_keep_a_bounded_number_of_plans(
 
 def test_a_closed_program_says_so_and_lets_go(load: Callable[..., LoadedProgram]) -> None:
     loaded = load(chain(1))
+    loaded.compute([rows_of(1)], Context())
     loaded.close()
+    assert (loaded._plans, loaded._blocks) == ({}, [])
     with pytest.raises(RunError, match="the compiled program was closed"):
         loaded.compute([rows_of(1)], Context())
 

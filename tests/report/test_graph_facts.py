@@ -91,6 +91,50 @@ def test_sub_graphs_are_graphs_of_their_own(tmp_path: Path) -> None:
     assert [node.kernel for node in then.after.nodes] == ["compiled"]
 
 
+def test_the_way_to_a_sub_graph_names_all_around_it(tmp_path: Path) -> None:
+    text = """g (bool p, float[2] x) => (float[2] y) {
+        [outer] y = If(p) <
+            then_branch = t () => (float[2] a) {
+                [inner] a = If(p) <
+                    then_branch = u () => (float[2] b) { [one] b = Exp(x) },
+                    else_branch = v () => (float[2] c) { [two] c = Neg(x) }
+                >
+            },
+            else_branch = e () => (float[2] d) { [three] d = Abs(x) }
+        >
+    }"""
+    facts = {item.path: item for item in facts_of(model_file(tmp_path, text))}
+    assert set(facts) == {
+        "",
+        "outer.then_branch",
+        "outer.else_branch",
+        "outer.then_branch/inner.then_branch",
+        "outer.then_branch/inner.else_branch",
+    }
+    assert all(item.after is not None for item in facts.values())
+
+
+def test_weights_that_callers_may_give_are_no_inputs_of_the_picture(tmp_path: Path) -> None:
+    text = "g (float[2] x, float[2] w = {1, 2}) => (float[2] y) { [sum] y = Add(x, w) }"
+    (facts,) = facts_of(model_file(tmp_path, text))
+    assert facts.before.inputs == ("x",)
+
+
+def test_values_that_optimizations_made_have_their_size(tmp_path: Path) -> None:
+    text = """g (float[2, 3] x, float[3, 4] w, float[4] b) => (float[2, 4] y) {
+        [product] m = MatMul(x, w) [sum] s = Add(m, b) [last] y = Neg(s)
+    }"""
+    with InferenceSession(model_file(tmp_path, text)) as session:
+        plan = session.get_plan()
+    (value,) = (item for item in plan.graph.values if item.name == "s")
+    renamed = replace(value, name="made")
+    nodes = tuple(replace(node, outputs=("made",)) for node in plan.graph.nodes)
+    made = replace(plan, graph=replace(plan.graph, nodes=nodes, values=(renamed,)))
+    (facts,) = loaded_graph_facts(load_model(tmp_path / "model.onnx").graph, made)
+    assert facts.after is not None
+    assert facts.after.values["made"] == "32 bytes"
+
+
 def test_a_node_takes_what_its_sub_graphs_take(tmp_path: Path) -> None:
     main = facts_of(model_file(tmp_path, BRANCHES))[0]
     assert main.after is not None

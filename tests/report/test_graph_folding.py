@@ -83,6 +83,26 @@ def test_names_without_modules_are_parted_into_runs() -> None:
     assert tree.group_of == (1,) * 100 + (2,) * 100 + (3,) * 100
 
 
+def test_as_many_children_as_the_limit_allows_stay_as_they_are() -> None:
+    assert labels(fold(named_nodes([f"Add_{number}" for number in range(MOST_CHILDREN)]))) == [""]
+
+
+def test_a_run_of_modules_is_named_by_its_first_and_its_last_node() -> None:
+    names = [f"/m{number}/{name}" for number in range(MOST_CHILDREN + 2) for name in ("A", "B")]
+    tree = fold(named_nodes(names))
+    half = len(names) // 2
+    assert labels(tree)[1:3] == [f"nodes 1 to {half}", f"nodes {half + 1} to {len(names)}"]
+
+
+def test_the_names_of_modules_beyond_the_deepest_are_joined() -> None:
+    modules = [f"m{number}" for number in range(MOST_DEPTH + 1)]
+    names = [
+        f"{'/'.join(modules[:depth])}/{name}" for depth in range(MOST_DEPTH + 2) for name in "AB"
+    ]
+    deepest = labels(fold(named_nodes([f"/{name}" for name in names])))[1:]
+    assert deepest == [*modules[: MOST_DEPTH - 1], modules[MOST_DEPTH - 1], "/".join(modules[-2:])]
+
+
 def test_runs_of_fifty_thousand_nodes_lie_in_runs() -> None:
     tree = fold(named_nodes([f"Add_{number}" for number in range(50_000)]))
     assert max(children(tree).values()) <= MOST_CHILDREN

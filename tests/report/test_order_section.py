@@ -12,7 +12,7 @@ import pytest
 
 from ortpkg import InferenceSession, ModelPackage, ReportWishes
 from ortpkg.foundations.drawing.palette import fill_kind
-from ortpkg.report.order_picture import order_figure, provider_changes
+from ortpkg.report.order_picture import MOST_MARKS, order_figure, provider_changes
 from ortpkg.report.report_subject import PlannedModel
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.section import Status
@@ -124,6 +124,40 @@ def test_pictures_of_many_models_name_no_steps_and_take_a_fifth() -> None:
     assert len(many.picture) < len(few.picture) / 4
     shapes = re.findall("M[^z]+z", many.picture)
     assert len(shapes) == len(_boxes(few.picture)) == 401
+
+
+def test_only_compiled_operators_lose_their_number() -> None:
+    drawn = order_figure(_graph(["Op__1", "Op__2"], [CPU, CPU]), [CPU], name="o", title="t")
+    assert ">Op__1 <tspan" in drawn
+    assert ">Op__2 <tspan" in drawn
+
+
+def test_operators_beyond_the_rows_share_one_that_counts_the_rest() -> None:
+    operators = [f"Op{number}" for number in range(20) for _ in range(20 - number)]
+    drawn = order_figure(_graph(operators, [CPU] * len(operators)), [CPU], name="o", title="t")
+    rows = re.findall(r'>(Op\d+|other operators) <tspan class="small">(\d+)<', drawn)
+    assert rows == [
+        *((f"Op{number}", str(20 - number)) for number in range(15)),
+        ("other operators", str(5 + 4 + 3 + 2 + 1)),
+    ]
+
+
+def test_as_many_changes_as_can_be_marked_are_marked() -> None:
+    graph = _graph(["A"] * (MOST_MARKS + 1), ([CPU, LLVM] * MOST_MARKS)[: MOST_MARKS + 1])
+    copies = [
+        PlannedCopy(step=step, value="v", source="Cpu", target="Npu", nbytes=4, duration_s=None)
+        for step in range(MOST_MARKS + 1)
+    ]
+    drawn = order_figure(replace(graph, copies=tuple(copies)), [CPU, LLVM], name="o", title="t")
+    assert drawn.count("stroke-dasharray") == MOST_MARKS
+    assert drawn.count('class="mark"') == MOST_MARKS
+
+
+def test_the_axis_counts_the_steps_that_there_are() -> None:
+    drawn = order_figure(_graph(["A"] * 10, [CPU] * 10), [CPU], name="o", title="t")
+    ticks = re.findall(r'text-anchor="middle"[^>]*>(\d+)<', drawn)
+    assert ticks
+    assert max(map(int, ticks)) < 10
 
 
 def test_marks_show_where_values_are_copied_and_providers_change() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from ortpkg.graph.graph import Graph
+from ortpkg.graph.onnx_reader import load_model
 from ortpkg.runtime.engine.transformers.cast_elimination import CAST_ELIMINATION
 from ortpkg.runtime.engine.transformers.constant_node_to_initializer import (
     CONSTANT_NODE_TO_INITIALIZER,
@@ -23,7 +25,12 @@ from ortpkg.runtime.engine.transformers.transpose_fusion import (
     TRANSPOSE_ELIMINATION,
     TRANSPOSE_FUSION,
 )
-from tests.engine.transformers.transformation import apply, assert_becomes, assert_unchanged
+from tests.engine.transformers.transformation import (
+    apply,
+    assert_becomes,
+    assert_unchanged,
+    parse,
+)
 
 
 def driver(*rules: RewriteRule) -> RuleDriver:
@@ -76,6 +83,13 @@ PAIRS = {
            a = Transpose <perm = [2, 0, 1]> (x) y = Transpose <perm = [2, 0, 1]> (a) }""",
         """g (float[2, 3, 4] x) => (float[3, 4, 2] y, float[4, 2, 3] a) {
            a = Transpose <perm = [2, 0, 1]> (x) y = Transpose <perm = [1, 2, 0]> (x) }""",
+    ),
+    "two transposes whose order matters": (
+        [TRANSPOSE_FUSION],
+        """g (float[2, 3, 4] x) => (float[3, 4, 2] y, float[3, 2, 4] a) {
+           a = Transpose <perm = [1, 0, 2]> (x) y = Transpose <perm = [0, 2, 1]> (a) }""",
+        """g (float[2, 3, 4] x) => (float[3, 4, 2] y, float[3, 2, 4] a) {
+           a = Transpose <perm = [1, 0, 2]> (x) y = Transpose <perm = [1, 2, 0]> (x) }""",
     ),
     "two transposes without a stated order": (
         [TRANSPOSE_ELIMINATION, TRANSPOSE_FUSION],
@@ -242,6 +256,17 @@ def test_leaves_alone(case: str) -> None:
     rules, text = UNCHANGED[case]
 
     assert_unchanged(driver(*rules), text)
+
+
+def test_a_transpose_of_another_domain_is_no_transpose() -> None:
+    model = parse(
+        "g (float[2, 3] x) => (float[2, 3] y)"
+        " { a = other.Transpose <perm = [1, 0]> (x) y = Transpose <perm = [1, 0]> (a) }"
+    )
+    model.opset_import.append(onnx.helper.make_opsetid("other", 1))
+    graph = load_model(model).graph
+
+    assert not driver(TRANSPOSE_FUSION).apply(graph, TransformContext())
 
 
 def test_leaves_nodes_of_other_providers_alone() -> None:

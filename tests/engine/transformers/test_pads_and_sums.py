@@ -30,6 +30,8 @@ def weights(*texts: str) -> dict[str, Any]:
         "k": np.random.default_rng(9).standard_normal((3, 2, 3, 3)).astype(np.float32),
         "pads": np.array([0, 0, 1, 2, 0, 0, 0, 1]), "crop": np.array([0, 0, -1, 0, 0, 0, 0, 0]),
         "spatial": np.array([1, 1, 1, 1]), "axes": np.array([2, 3]),
+        "turned": np.array([0, 1, 3, 2]), "before": np.array([0, 1, 1, 0, 0, 0, 0, 0]),
+        "behind": np.array([0, 0, 1, 0, 0, 1, 0, 0]), "three_channels": np.ones((3, 3, 3, 3), np.float32),
     }  # fmt: skip
     return named_constants(arrays, *texts)
 
@@ -92,13 +94,33 @@ def test_padding_by_attribute_moves_into_the_convolution() -> None:
         ("a = Pad(x, pads, one) y = Conv(a, k)", "float[1, 3, 6, 8] y"),
         ('a = Pad <mode = "edge"> (x, pads) y = Conv(a, k)', "float[1, 3, 6, 8] y"),
         ("a = Pad(x, spatial, none, axes) y = Conv(a, k)", "float[1, 3, 7, 7] y"),
+        ("a = Pad(x, pads, none, turned) y = Conv(a, k)", "float[1, 3, 7, 7] y"),
+        ("a = Pad(x, before) y = Conv(a, three_channels)", "float[1, 3, 6, 5] y"),
+        ("a = Pad(x, behind) y = Conv(a, three_channels)", "float[1, 3, 6, 5] y"),
         ('a = Pad(x, pads) y = Conv <auto_pad = "SAME_UPPER"> (a, k)', "float[1, 3, 8, 10] y"),
         ("a = Pad(x, pads) y = Conv(a, k)", "float[1, 3, 6, 8] y, float[1, 2, 8, 10] a"),
     ],
-    ids=["of ones", "of edges", "of some axes", "convolution pads by itself", "is an output"],
+    ids=[
+        "of ones",
+        "of edges",
+        "of some axes",
+        "of axes in another order",
+        "of a channel before the others",
+        "of a channel behind the others",
+        "convolution pads by itself",
+        "is an output",
+    ],
 )
 def test_other_padding_stays(body: str, outputs: str) -> None:
     assert_body_unchanged(PAD, IMAGE, body, outputs)
+
+
+def test_padding_by_attribute_with_other_than_zeros_stays() -> None:
+    text = (
+        '<ir_version: 5, opset_import: ["" : 9]>\ng (float[1, 2, 7, 7] x) => (float[1, 3, 6, 8] y)'
+        " { a = Pad <pads = [0, 0, 1, 2, 0, 0, 0, 1], value = 1.0> (x) y = Conv(a, k) }"
+    )
+    assert_unchanged(PAD, text, weights=weights(text), context=EVERY_KERNEL)
 
 
 def test_cropping_stays() -> None:

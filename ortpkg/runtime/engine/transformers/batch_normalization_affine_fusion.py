@@ -42,7 +42,7 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
     )
     if normalization is None or operand is None or not same_provider(normalization, node):
         return False
-    if not context.may_change(normalization) or not is_inference(graph, normalization):
+    if not is_inference(graph, normalization):
         return False
     scale, bias = (
         constant_array(

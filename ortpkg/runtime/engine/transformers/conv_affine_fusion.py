@@ -31,12 +31,7 @@ def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> boo
     operand = constant_array(
         graph, node.inputs[1 - slot], largest_nbytes=context.largest_constant_nbytes
     )
-    if (
-        conv is None
-        or operand is None
-        or not context.may_change(conv)
-        or not same_provider(conv, node)
-    ):
+    if conv is None or operand is None or not same_provider(conv, node):
         return False
     constants = ConvConstants.of(graph, conv, context)
     if constants is None or not is_per_channel(operand.shape, constants.rank, constants.channels):

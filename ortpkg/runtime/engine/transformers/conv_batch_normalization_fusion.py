@@ -22,12 +22,7 @@ _DEFAULT_EPSILON = 1e-5
 
 def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     conv = sole_consumed_producer(graph, node.inputs[0], "Conv")
-    if (
-        conv is None
-        or not context.may_change(conv)
-        or not same_provider(conv, node)
-        or not is_inference(graph, node)
-    ):
+    if conv is None or not same_provider(conv, node) or not is_inference(graph, node):
         return False
     constants = ConvConstants.of(graph, conv, context)
     parameters = [

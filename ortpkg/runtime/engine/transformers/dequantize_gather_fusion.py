@@ -19,11 +19,11 @@ from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, Tr
 _CODES = frozenset({ElementType.UINT8, ElementType.INT8})
 
 
-def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     dequantize = graph.producer_of(node.inputs[0])
     if dequantize is None or not _is_of_a_table(graph, dequantize):
         return False
-    if not context.may_change(dequantize) or not same_provider(dequantize, node):
+    if not same_provider(dequantize, node):
         return False
     table = tensor_type(graph, dequantize.inputs[0])
     if table is None or table.element_type not in _CODES:

@@ -20,15 +20,15 @@ _TYPES = frozenset(
 )
 
 
-def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     if node.since_version < _FIRST_OPSET_WITH_BROADCASTING_GEMM:
         return False
-    return any(_fuse(graph, node, slot, context) for slot in (0, 1))
+    return any(_fuse(graph, node, slot) for slot in (0, 1))
 
 
-def _fuse(graph: Graph, node: Node, slot: int, context: TransformContext) -> bool:
+def _fuse(graph: Graph, node: Node, slot: int) -> bool:
     product = sole_consumed_producer(graph, node.inputs[slot], "MatMul")
-    if product is None or not context.may_change(product) or not same_provider(product, node):
+    if product is None or not same_provider(product, node):
         return False
     left, right = (known_shape(graph, value) for value in product.inputs)
     result, addend = tensor_type(graph, node.outputs[0]), known_shape(graph, node.inputs[1 - slot])

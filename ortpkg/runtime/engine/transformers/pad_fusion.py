@@ -17,9 +17,9 @@ _VALUE, _AXES = 2, 3
 _SPATIAL = 2
 
 
-def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
+def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     pad = sole_consumed_producer(graph, node.inputs[0], "Pad")
-    if pad is None or not context.may_change(pad) or not same_provider(pad, node):
+    if pad is None or not same_provider(pad, node):
         return False
     auto_pad = node.attribute("auto_pad", "NOTSET")
     if auto_pad not in ("NOTSET", "VALID"):

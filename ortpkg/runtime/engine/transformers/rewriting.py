@@ -99,7 +99,10 @@ def has_used_output(graph: Graph, outputs: Sequence[str]) -> bool:
 
 
 def same_provider(*nodes: Node) -> bool:
-    """Return True if the nodes run on one provider; nodes of different ones are not fused."""
+    """Return True if the nodes run on one provider; nodes of different ones are not fused.
+
+    If a rule may change one of them, it may change them all.
+    """
     return len({node.execution_provider for node in nodes}) == 1
 
 
