@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ortpkg.distribution.store.blob_trees import TreeContent
 from ortpkg.distribution.store.package_store import PackageStore
-from ortpkg.distribution.store.package_trees import TreeContent
 
 _LIST = """
 import sys

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         CustomOp as CustomOp,
         custom_op as custom_op,
     )
-    from ortpkg.graph.custom_ops import (
+    from ortpkg.graph.custom_op_registry import (
         register_custom_ops as register_custom_ops,
         unregister_custom_ops as unregister_custom_ops,
     )

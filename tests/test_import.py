@@ -93,7 +93,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
             "ortpkg.distribution.used_packages",
             "ortpkg.runtime.ep_context.ep_context_descriptor",
             "ortpkg.foundations.isolation.child",
-            "ortpkg.graph.custom_ops",
+            "ortpkg.graph.custom_op_registry",
             "ortpkg.runtime.providers.ep_discovery.ep_candidate_scan",
             "ortpkg.selection.matching.measurements",
             "tomllib",

@@ -10,7 +10,7 @@ from pathlib import Path
 from ortpkg.foundations.documents.json_documents import dump_document
 from ortpkg.foundations.errors import ProfileError, quoted
 from ortpkg.foundations.isolation.backend_probe import doubting_refusals
-from ortpkg.foundations.storage.output_file import write_output
+from ortpkg.foundations.storage.output_writing import write_output
 from ortpkg.machine.machine_probe import probe, with_free_memory
 from ortpkg.machine.profiles import MachineProfile, make_profile, profile_to_json
 from ortpkg.runtime.providers.ep_discovery.ep_libraries import installed_ep_libraries

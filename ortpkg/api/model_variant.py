@@ -26,7 +26,7 @@ from ortpkg.package.derived_variants import (
     why_stale,
 )
 from ortpkg.package.formats.executor_info import ORT
-from ortpkg.package.formats.variant_model import why_no_model
+from ortpkg.package.formats.model_search import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
 from ortpkg.selection.matching.reasons import verify_trusted
 from ortpkg.selection.matching.request import backend_named

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.foundations.storage.file_lock import hold_lock, is_unlocked
+from ortpkg.foundations.storage.process_lock import hold_lock, is_unlocked
 
 PREFIX = "ortpkg-compile-"
 _LOCK = "owner.lock"

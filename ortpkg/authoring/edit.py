@@ -32,7 +32,7 @@ from ortpkg.authoring.removal import files_of_variant
 from ortpkg.authoring.stale_variants import report_stale_after
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.written_package import open_written
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.documents.frozen import EMPTY, freeze
 from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
 from ortpkg.foundations.names import did_you_mean

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.ep_names import CPU_EP
 from ortpkg.foundations.errors import (
     InvalidSessionOptionError,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.foundations.documents.json_documents import dump_document, read_document
 from ortpkg.foundations.errors import quoted
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.model_search import GENAI_CONFIG
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.paths.disk_places import is_inside

@@ -24,7 +24,7 @@ from ortpkg.authoring.sharing.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.stale_variants import verify_no_source_leaves_a_stale_variant
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.ep_names import OWN_EPS, ep_named, stated_ep
 from ortpkg.foundations.errors import AuthoringError, UsageError, quoted
 from ortpkg.foundations.names import did_you_mean

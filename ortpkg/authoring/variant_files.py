@@ -22,7 +22,7 @@ from ortpkg.package.formats.executor_info import (
     SOURCE_MODEL,
     data_folder_of,
 )
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.model_search import GENAI_CONFIG
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.paths.path_text import why_not_portable
 

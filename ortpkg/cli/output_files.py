@@ -13,7 +13,7 @@ import typer
 
 from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.foundations.names import no_directory
-from ortpkg.foundations.storage.output_file import write_output
+from ortpkg.foundations.storage.output_writing import write_output
 from ortpkg.package.package_info import PackageInfo
 
 _MOST_LOOKED_AT = 1 << 16

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ortpkg.compiler.fusion.alias_views import read_through_aliases, root_of
 from ortpkg.compiler.fusion.attention_of_products import fuse_attention
-from ortpkg.compiler.fusion.bfloat_products import round_products
+from ortpkg.compiler.fusion.bf16_rounding import round_products
 from ortpkg.compiler.fusion.epilogues import fuse_epilogues
 from ortpkg.compiler.fusion.inlining import inline_maps
 from ortpkg.compiler.fusion.integer_convolutions import without_zero_points

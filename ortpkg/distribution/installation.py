@@ -20,10 +20,10 @@ from ortpkg.distribution.package_sources import opened_source
 from ortpkg.distribution.publisher_check import Vouching, check_documents
 from ortpkg.distribution.registry.artifact import PackageFile
 from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.store.blob_trees import PackageTree, TreeContent
 from ortpkg.distribution.store.generations import Generation, check_name
 from ortpkg.distribution.store.leases import Lease
 from ortpkg.distribution.store.package_store import PackageStore
-from ortpkg.distribution.store.package_trees import PackageTree, TreeContent
 from ortpkg.distribution.variant_choice import InstallWishes, VariantToFetch, choose_variants
 from ortpkg.distribution.wanted_files import wanted_files
 from ortpkg.foundations.errors import PackageReferenceError, quoted

@@ -12,7 +12,7 @@ from ortpkg.distribution.package_sources import published_source
 from ortpkg.distribution.registry.repositories import repository_of
 from ortpkg.distribution.registry.repository import MANIFEST_MEDIA_TYPE, Repository
 from ortpkg.distribution.registry_signatures import attach_signature
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.foundations.storage.package_lock import lock_package

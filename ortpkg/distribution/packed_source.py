@@ -18,7 +18,7 @@ from ortpkg.distribution.registry.artifact import dump_artifact
 from ortpkg.distribution.registry.descriptors import Descriptor
 from ortpkg.distribution.registry.document_layer import MOST_DOCUMENTS, MOST_NBYTES, is_document
 from ortpkg.distribution.registry.remote_file import RemoteFile
-from ortpkg.distribution.registry.remote_files import open_remote_file
+from ortpkg.distribution.registry.remote_opening import open_remote_file
 from ortpkg.distribution.registry.repository import RangeNotSupportedError
 from ortpkg.distribution.store.package_store import PackageStore
 from ortpkg.foundations.documents.frozen import EMPTY

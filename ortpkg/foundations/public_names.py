@@ -34,7 +34,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     ),
     "ortpkg.runtime.ep_context.ep_context_data": "OrtEpContextData OrtEpContextDataBuffer",
     "ortpkg.graph.custom_op": "CustomOp custom_op",
-    "ortpkg.graph.custom_ops": "register_custom_ops unregister_custom_ops",
+    "ortpkg.graph.custom_op_registry": "register_custom_ops unregister_custom_ops",
     "ortpkg.runtime.kernels.runnable_operators": "has_kernel",
     "ortpkg.report.report_wishes": "DrawnGraphs ReportWishes",
     "ortpkg.api.samples.sample_authoring": "SampleArrays add_samples record_samples",

@@ -1,4 +1,4 @@
-"""Declaration of a custom operator; :mod:`ortpkg.graph.custom_ops` registers it."""
+"""Declaration of a custom operator; :mod:`ortpkg.graph.custom_op_registry` registers it."""
 
 from __future__ import annotations
 

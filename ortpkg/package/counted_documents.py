@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.foundations.documents.document_limits import DocumentLimits
 from ortpkg.foundations.documents.document_rules import DOCUMENT_TOO_LARGE
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.documents.json_documents import read_counted_json, require_object
 from ortpkg.foundations.documents.json_limits import CountedJson
 from ortpkg.foundations.errors import Finding, PackageFormatError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import UnknownComponentError, quoted
 from ortpkg.foundations.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo

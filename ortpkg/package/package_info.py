@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.finding_collector import json_pointer
 from ortpkg.foundations.documents.frozen import EMPTY
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.foundations.documents.document_schemas import check_schema
-from ortpkg.foundations.documents.findings import FindingCollector
+from ortpkg.foundations.documents.finding_collector import FindingCollector
 from ortpkg.foundations.documents.frozen import freeze
 from ortpkg.foundations.errors import (
     Finding,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.foundations.documents.document_schemas import check_schema
-from ortpkg.foundations.documents.findings import FindingCollector
+from ortpkg.foundations.documents.finding_collector import FindingCollector
 from ortpkg.foundations.documents.json_documents import read_document
 from ortpkg.foundations.errors import PackageFormatError
 from ortpkg.package.paths.disk_places import PathKind, list_names

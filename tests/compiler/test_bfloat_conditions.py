@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.compiler.fusion.bfloat_products import round_products
+from ortpkg.compiler.fusion.bf16_rounding import round_products
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.tensor_ir.elements import Coordinate, Read, Tensor, along
 from ortpkg.compiler.tensor_ir.operations import Map, Operation, Product

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortpkg.compiler.fusion.bfloat_products import round_products
+from ortpkg.compiler.fusion.bf16_rounding import round_products
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.machine_code.cpu_targets import reason_against_this_machine, target_named
 from ortpkg.compiler.passes import optimized

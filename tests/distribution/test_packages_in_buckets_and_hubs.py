@@ -185,7 +185,7 @@ def test_what_names_no_commit_is_no_hub(hub: FileServer, store: PackageStore) ->
 READS = """
 import sys
 from ortpkg.package.references.package_references import parse_reference
-from ortpkg.distribution.registry.remote_files import open_remote_file
+from ortpkg.distribution.registry.remote_opening import open_remote_file
 
 for place in sys.argv[1:]:
     with open_remote_file(parse_reference(place)).read(0, 2) as chunks:

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.finding_collector import json_pointer
 from ortpkg.foundations.documents.json_positions import Position, find_positions
 
 TEXT = """{

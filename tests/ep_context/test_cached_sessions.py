@@ -285,7 +285,7 @@ def test_other_sessions_are_not_kept_as_a_whole(model: Path, folder: Path, way: 
 def test_a_model_of_which_most_stays_on_the_cpu_is_not_kept(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ortpkg.runtime.session.cached_session.MOST_MODEL_NBYTES", 8)
+    monkeypatch.setattr("ortpkg.runtime.session.session_caching.MOST_MODEL_NBYTES", 8)
     run_once(save(MIXED, tmp_path / "mixed.onnx"))
     assert len(list(folder.glob("*.bin"))) == 2
     assert list(folder.glob("*.session*")) == []

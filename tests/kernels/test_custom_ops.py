@@ -16,7 +16,7 @@ import pytest
 
 import ortpkg
 from ortpkg.foundations.errors import InvalidGraphError, KernelNotFoundError, RunError, UsageError
-from ortpkg.graph.custom_ops import has_custom_op
+from ortpkg.graph.custom_op_registry import has_custom_op
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 

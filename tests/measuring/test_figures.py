@@ -17,7 +17,7 @@ from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.synthetic_inputs import synthetic_feed
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measuring.accuracy import distance, farthest
-from ortpkg.selection.measuring.array_file import read_arrays, write_arrays
+from ortpkg.selection.measuring.exchanged_arrays import read_arrays, write_arrays
 from ortpkg.selection.measuring.gpu_memory import gpu_memory_nbytes, parse_nvidia_processes
 from ortpkg.selection.measuring.run_statistics import run_times
 

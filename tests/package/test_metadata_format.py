@@ -11,8 +11,8 @@ import pytest
 
 from ortpkg.foundations.errors import Finding
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.model_search import why_no_model
 from ortpkg.package.formats.variant_declarations import sanitize_model_id
-from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.package.reader import check_package, open_package
 from tests.package.conftest import WritePackage

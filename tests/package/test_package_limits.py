@@ -10,7 +10,7 @@ import pytest
 
 from ortpkg.foundations.documents.document_limits import DEFAULT_LIMITS
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.foundations.documents.findings import MOST_FINDINGS, FindingCollector
+from ortpkg.foundations.documents.finding_collector import MOST_FINDINGS, FindingCollector
 from ortpkg.foundations.documents.json_documents import read_counted_json
 from ortpkg.foundations.errors import Finding, PackageFormatError, Severity
 from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31

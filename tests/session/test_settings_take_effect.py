@@ -13,7 +13,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.graph.custom_ops import unregister_custom_ops
+from ortpkg.graph.custom_op_registry import unregister_custom_ops
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
 

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ortpkg.distribution.registry.descriptors import Descriptor
+from ortpkg.distribution.store.blob_trees import TreeContent
 from ortpkg.distribution.store.collection import CollectionRules
 from ortpkg.distribution.store.generations import Generation
 from ortpkg.distribution.store.package_store import PackageStore
-from ortpkg.distribution.store.package_trees import TreeContent
 from ortpkg.package.receipts import StoredFile
 
 #: Nothing is too young to be collected.

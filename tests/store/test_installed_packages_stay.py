@@ -17,8 +17,8 @@ from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.create import remove_variant
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.distribution.package_signing import sign_package
+from ortpkg.distribution.store.blob_trees import TreeContent
 from ortpkg.distribution.store.package_store import PackageStore
-from ortpkg.distribution.store.package_trees import TreeContent
 from ortpkg.foundations.errors import AuthoringError
 from ortpkg.package.trust.signing.signing_keys import new_private_key
 from tests.store.store_packages import read_package

@@ -2,6 +2,6 @@
 
 It chooses variants and inputs; :mod:`ortpkg.selection.measuring` measures each.
 
-Only this folder may import: ``candidates``, ``pipeline_recording``; other folders may import the
-rest.
+Only this folder may import: ``candidate_choice``, ``pipeline_recording``; other folders may import
+the rest.
 """

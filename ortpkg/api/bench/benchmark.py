@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ortpkg.api.bench.candidates import candidates_of
+from ortpkg.api.bench.candidate_choice import candidates_of
 from ortpkg.api.bench.pipeline_recording import recordings
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.foundations.errors import quoted
 from ortpkg.foundations.host.directories import bench_lock_path
 from ortpkg.foundations.host.memory import machine_memory_nbytes
-from ortpkg.foundations.storage.file_lock import hold_lock
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.runtime.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.matching.measurements import Measurement, QuarantineEntry, versioned_variant

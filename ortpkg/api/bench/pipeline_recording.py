@@ -17,7 +17,7 @@ from ortpkg.foundations.isolation.child import ChildOutcome, call_in_child
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
 from ortpkg.runtime.session.provider_list import EMBEDDED
-from ortpkg.selection.measuring.array_file import read_arrays, write_arrays
+from ortpkg.selection.measuring.exchanged_arrays import read_arrays, write_arrays
 from ortpkg.selection.measuring.measured_candidates import Plan, Workload
 from ortpkg.selection.measuring.workloads import component_samples, pipeline_feeds
 

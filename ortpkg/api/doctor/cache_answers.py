@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.foundations.errors import ModelError, quoted
-from ortpkg.package.formats.variant_model import why_no_model
+from ortpkg.package.formats.model_search import why_no_model
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.trust.option_policy import provider_options_of, session_options_of
 from ortpkg.runtime.ep_context.cache_outcome import CacheOutcome

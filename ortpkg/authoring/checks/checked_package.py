@@ -14,7 +14,7 @@ from ortpkg.authoring.checks.data_references import (
 )
 from ortpkg.authoring.checks.genai_config import genai_models
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.errors import Finding, ModelError
 from ortpkg.foundations.storage.hashing import Progress
 from ortpkg.graph.load_control import DECLARED_NBYTES, passing_charges, poll_load

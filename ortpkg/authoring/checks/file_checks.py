@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.rules import file_rules
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digest_check import DifferenceKind, list_files

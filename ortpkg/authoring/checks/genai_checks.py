@@ -13,11 +13,11 @@ from ortpkg.authoring.checks.genai_config import read_genai_config
 from ortpkg.authoring.rules import genai_rules
 from ortpkg.authoring.rules.targets import GENAI
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.documents.finding_collector import finding, listed
 from ortpkg.foundations.errors import Finding, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import ORT
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.model_search import GENAI_CONFIG
 from ortpkg.package.package_info import PackageFormat
 
 

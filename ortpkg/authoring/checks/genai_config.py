@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.finding_collector import json_pointer
 from ortpkg.foundations.documents.json_documents import read_document
 from ortpkg.foundations.errors import Finding, PackageFormatError, PathEscapesPackageError
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.model_search import GENAI_CONFIG
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import parse_asset_reference
 from ortpkg.package.paths.disk_places import PathKind

@@ -17,7 +17,7 @@ from ortpkg.authoring.overall_values import unwired_values
 from ortpkg.authoring.rules import model_rules
 from ortpkg.authoring.variant_files import is_linked_data
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.documents.finding_collector import finding, listed
 from ortpkg.foundations.ep_names import (
     context_sources_of,
     ep_of_context_source,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.rules import pipeline_rules
-from ortpkg.foundations.documents.findings import finding, json_pointer, listed
+from ortpkg.foundations.documents.finding_collector import finding, json_pointer, listed
 from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.types import Shape

@@ -12,7 +12,7 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.documents.finding_collector import finding, listed
 from ortpkg.foundations.ep_names import CPU_EP
 from ortpkg.foundations.errors import Finding, quoted
 from ortpkg.foundations.onnxruntime_releases import (

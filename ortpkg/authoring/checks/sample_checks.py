@@ -14,7 +14,7 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.checks.npz_headers import ArrayHeader, NpzError, read_labels, read_npz_headers
 from ortpkg.authoring.rules import sample_rules
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding, json_pointer, listed
+from ortpkg.foundations.documents.finding_collector import finding, json_pointer, listed
 from ortpkg.foundations.documents.json_documents import read_document
 from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.graph.model_signature import ValueSignature

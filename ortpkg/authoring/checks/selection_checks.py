@@ -11,7 +11,7 @@ from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_v
 from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
 from ortpkg.authoring.rules.targets import UNIVERSAL
-from ortpkg.foundations.documents.findings import finding, listed
+from ortpkg.foundations.documents.finding_collector import finding, listed
 from ortpkg.foundations.ep_names import CPU_EP, stated_ep
 from ortpkg.foundations.errors import Finding, InvalidSessionOptionError, quoted
 from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32

@@ -13,7 +13,7 @@ from ortpkg.authoring.sharing.layouts import CHECKSUM_FOLDER
 from ortpkg.authoring.sharing.shared_folder import SMALLEST_SHARED_NBYTES, whole_file
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.variant_places import ComponentDocument
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import AuthoringError, quoted
 from ortpkg.foundations.storage.composed_file import FileRange
 from ortpkg.package.formats.metadata_format import MODELS

@@ -7,6 +7,6 @@ This package knows bytes and documents. Which variant a machine needs, and where
 what it downloaded, is the business of ``store`` and the layers above it.
 
 Other folders may import: ``artifact``, ``credentials``, ``descriptors``, ``document_layer``,
-``package_index``, ``referrers``, ``registry_client``, ``remote_file``, ``remote_files``,
+``package_index``, ``referrers``, ``registry_client``, ``remote_file``, ``remote_opening``,
 ``repositories``, ``repository``, ``secret``.
 """

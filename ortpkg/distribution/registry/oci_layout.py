@@ -33,9 +33,9 @@ from ortpkg.foundations.errors import (
     quoted,
 )
 from ortpkg.foundations.storage.digest_text import is_digest
-from ortpkg.foundations.storage.file_lock import hold_lock
 from ortpkg.foundations.storage.file_replacement import remove_leftovers, replace_file
 from ortpkg.foundations.storage.hashing import Sha256Stream, hash_bytes
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.package.references.package_references import is_tag
 
 _LAYOUT_FILE = "oci-layout"

@@ -6,8 +6,8 @@ read; docs/adr/0021-store.md explains why it needs no locks to be correct.
 
 ``installed_packages`` is what running a package needs, ``package_store`` adds all changes of a
 store. ``generations`` has the records of what is installed, ``collection`` those of what was
-collected. ``leases`` protects what an open session uses, ``package_trees`` makes trees.
+collected. ``leases`` protects what an open session uses, ``blob_trees`` makes trees.
 
-Other folders may import: ``collection``, ``generations``, ``installed_packages``, ``leases``,
-``package_store``, ``package_trees``.
+Other folders may import: ``blob_trees``, ``collection``, ``generations``, ``installed_packages``,
+``leases``, ``package_store``.
 """

@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from ortpkg.distribution.store.blob_trees import read_tree, tree_keys
 from ortpkg.distribution.store.generations import (
     Generation,
     current_generation,
@@ -29,7 +30,6 @@ from ortpkg.distribution.store.leases import (
     finished_announcements,
     leased,
 )
-from ortpkg.distribution.store.package_trees import read_tree, tree_keys
 from ortpkg.distribution.store.partial_blobs import age_s, is_free
 from ortpkg.distribution.store.process_names import Maker, maker_of
 from ortpkg.distribution.store.project_locks import read_project_locks

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ortpkg.distribution.store.blob_store import BlobStore
+from ortpkg.distribution.store.blob_trees import PackageTree, TreeContent, make_tree, read_tree
 from ortpkg.distribution.store.collection import CollectionReport, CollectionRules, collect
 from ortpkg.distribution.store.generations import (
     Generation,
@@ -26,7 +27,6 @@ from ortpkg.distribution.store.generations import (
 from ortpkg.distribution.store.installed_packages import InstalledPackages, files_are_gone
 from ortpkg.distribution.store.leases import Holdings, take_lease
 from ortpkg.distribution.store.oci_index import write_index
-from ortpkg.distribution.store.package_trees import PackageTree, TreeContent, make_tree, read_tree
 from ortpkg.distribution.store.project_locks import note_project_lock
 from ortpkg.distribution.store.usage_log import forget_uses
 from ortpkg.foundations.errors import PackageNotInstalledError, StoreError, quoted

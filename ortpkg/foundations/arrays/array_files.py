@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ortpkg.foundations.arrays.npy_header import read_npy_header, why_unreadable
 from ortpkg.foundations.errors import UsageError, quoted, unquoted
-from ortpkg.foundations.storage.output_file import write_output
+from ortpkg.foundations.storage.output_writing import write_output
 
 Array = npt.NDArray[Any]
 
@@ -136,8 +136,8 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays to one npz file that ``numpy.load`` reads without unpickling.
 
     The file appears completely or not at all; see
-    :func:`~ortpkg.foundations.storage.output_file.write_output`. Texts become fixed-width unicode.
-    The tensors of a sequence are written as ``name.0``, ``name.1``, ...
+    :func:`~ortpkg.foundations.storage.output_writing.write_output`. Texts become fixed-width
+    unicode. The tensors of a sequence are written as ``name.0``, ``name.1``, ...
 
     Raises:
         UsageError: The file cannot be written, or npz files cannot hold an output.

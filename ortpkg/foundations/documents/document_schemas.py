@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.foundations.documents.findings import finding, json_pointer
+from ortpkg.foundations.documents.finding_collector import finding, json_pointer
 from ortpkg.foundations.errors import Finding, quoted, unquoted
 from ortpkg.foundations.names import did_you_mean
 

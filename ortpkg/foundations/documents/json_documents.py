@@ -18,7 +18,7 @@ from ortpkg.foundations.documents.document_rules import (
     DOCUMENT_TOO_LARGE,
     DOCUMENT_UNREADABLE,
 )
-from ortpkg.foundations.documents.findings import fail, finding
+from ortpkg.foundations.documents.finding_collector import fail, finding
 from ortpkg.foundations.documents.frozen import thaw
 from ortpkg.foundations.documents.json_limits import CountedJson, parse_counted_json
 from ortpkg.foundations.errors import PackageFormatError, quoted

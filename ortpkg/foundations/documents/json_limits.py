@@ -21,7 +21,12 @@ from ortpkg.foundations.documents.document_rules import (
     DOCUMENT_TOO_LARGE,
     DUPLICATE_KEY,
 )
-from ortpkg.foundations.documents.findings import MOST_FINDINGS, fail, finding, json_pointer
+from ortpkg.foundations.documents.finding_collector import (
+    MOST_FINDINGS,
+    fail,
+    finding,
+    json_pointer,
+)
 from ortpkg.foundations.documents.json_depth import without_depth
 from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.finding_collector import json_pointer
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}:,]|[^\s\[\]{}:,"]+', re.DOTALL)
 _LINE = re.compile(r"\r\n|\n|\r")

@@ -1,8 +1,8 @@
 """Lock files to show that their process is alive.
 
-Unlike :mod:`ortpkg.foundations.storage.file_lock`, this needs no waiting in turn and no import of
-30 ms. A lock may be wrong (network file systems), so no file depends on one alone: whoever finds a
-file free must have another reason, too, to believe that its holder is gone.
+Unlike :mod:`ortpkg.foundations.storage.process_lock`, this needs no waiting in turn and no import
+of 30 ms. A lock may be wrong (network file systems), so no file depends on one alone: whoever finds
+a file free must have another reason, too, to believe that its holder is gone.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ortpkg.foundations.errors import AuthoringError, PackageBusyError, quoted
 from ortpkg.foundations.host.directories import cache_directory
-from ortpkg.foundations.storage.file_lock import hold_lock
+from ortpkg.foundations.storage.process_lock import hold_lock
 
 LOCK_TIMEOUT_S = 600.0
 _UNUSED_AFTER_S = 3600.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from ortpkg.foundations.errors import InvalidGraphError, OrtpkgError, printable, quoted
 from ortpkg.graph.custom_op import CustomOp
-from ortpkg.graph.custom_ops import find_custom_op
+from ortpkg.graph.custom_op_registry import find_custom_op
 from ortpkg.graph.graph import Node
 from ortpkg.graph.shapes.expressions import Size, symbol
 from ortpkg.graph.shapes.shape_context import InferenceFunction, ShapeContext

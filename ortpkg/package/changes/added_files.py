@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.foundations.errors import AuthoringError, quoted
-from ortpkg.foundations.storage.file_lock import hold_lock, is_unlocked
 from ortpkg.foundations.storage.file_operations import FileOperations
 from ortpkg.foundations.storage.file_stamp import renamed_identity
 from ortpkg.foundations.storage.package_lock import lock_package
+from ortpkg.foundations.storage.process_lock import hold_lock, is_unlocked
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
 

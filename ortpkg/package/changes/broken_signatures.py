@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import quoted, unquoted
 from ortpkg.foundations.storage.file_stamp import file_stamp
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.documents.json_documents import read_json
 from ortpkg.foundations.errors import PackageError, PackageFormatError, quoted
 from ortpkg.foundations.storage.hashing import HashedFile, hash_files
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.model_search import GENAI_CONFIG
 from ortpkg.package.formats.samples import read_samples
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.integrity.digests import PackageDigests
 from ortpkg.package.package_info import PackageInfo, VariantInfo

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortpkg.foundations.documents.document_schemas import check_schema
-from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.documents.finding_collector import FindingCollector, json_pointer
 from ortpkg.foundations.documents.frozen import EMPTY, freeze
 from ortpkg.foundations.ep_names import CPU_EP, is_known_ep
 from ortpkg.foundations.errors import quoted
@@ -27,9 +27,9 @@ from ortpkg.package.formats.executor_info import (
     ExecutorInfo,
     read_executor_info,
 )
+from ortpkg.package.formats.model_search import GENAI_CONFIG, only_model_in
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.formats.shared_assets import find_shared_assets, shared_assets
-from ortpkg.package.formats.variant_model import GENAI_CONFIG, only_model_in
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import (
     ComponentInfo,

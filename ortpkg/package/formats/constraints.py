@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ortpkg.foundations.documents.findings import FindingCollector, finding
+from ortpkg.foundations.documents.finding_collector import FindingCollector, finding
 from ortpkg.foundations.ep_names import OWN_EPS, removed_ep_text, suggest_ep_name
 from ortpkg.foundations.errors import quoted
 from ortpkg.package.package_info import Source

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_TOO_LARGE, DOCUMENT_UNREADABLE
 from ortpkg.foundations.documents.document_schemas import check_schema
-from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.documents.finding_collector import FindingCollector, json_pointer
 from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.foundations.ep_names import is_known_ep
 from ortpkg.foundations.errors import PackageError, PackageFormatError, quoted
@@ -23,6 +23,7 @@ from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.formats.constraints import DEVICES, warn_of_device, warn_of_ep
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.model_search import Siblings, resolve_model
 from ortpkg.package.formats.variant_declarations import (
     OWN_FOLDER,
     Declaration,
@@ -32,7 +33,6 @@ from ortpkg.package.formats.variant_declarations import (
     says_something,
     siblings_of,
 )
-from ortpkg.package.formats.variant_model import Siblings, resolve_model
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import ComponentInfo, Constraints, Source, VariantInfo
 from ortpkg.package.paths.disk_places import PathKind, list_names

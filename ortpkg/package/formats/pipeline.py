@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.foundations.documents.finding_collector import FindingCollector, json_pointer, listed
 from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.foundations.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.package_info import PackageInfo, ValueInfo, read_value_infos

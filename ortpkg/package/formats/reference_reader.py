@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SYNTAX, Rule
-from ortpkg.foundations.documents.findings import FindingCollector, json_pointer
+from ortpkg.foundations.documents.finding_collector import FindingCollector, json_pointer
 from ortpkg.foundations.errors import PackageFormatError, quoted
 from ortpkg.package.counted_documents import CountedDocuments
 from ortpkg.package.package_info import Source, until_nul

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import FindingCollector, json_pointer, listed
+from ortpkg.foundations.documents.finding_collector import FindingCollector, json_pointer, listed
 from ortpkg.foundations.documents.frozen import EMPTY, FrozenMapping
 from ortpkg.foundations.errors import Finding, PackageFormatError, Severity, quoted
 from ortpkg.package.integrity.absent_files import AbsentFiles

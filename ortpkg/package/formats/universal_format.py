@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ortpkg.foundations.documents.findings import FindingCollector, listed
+from ortpkg.foundations.documents.finding_collector import FindingCollector, listed
 from ortpkg.foundations.ep_names import CPU_EP
 from ortpkg.foundations.errors import quoted
 from ortpkg.package.document_names import MANIFEST

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ortpkg.foundations.documents.findings import json_pointer
-from ortpkg.package.formats.variant_model import Siblings
+from ortpkg.foundations.documents.finding_collector import json_pointer
+from ortpkg.package.formats.model_search import Siblings
 from ortpkg.package.package_info import Source
 
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.

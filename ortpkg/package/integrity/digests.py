@@ -29,7 +29,7 @@ from typing import Any
 from ortpkg.foundations.documents.document_limits import DocumentLimits
 from ortpkg.foundations.documents.document_rules import DOCUMENT_SHAPE
 from ortpkg.foundations.documents.document_schemas import check_schema
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.documents.frozen import EMPTY
 from ortpkg.foundations.documents.json_documents import dump_document, parse_document, read_document
 from ortpkg.foundations.documents.newer_documents import made_by_newer

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import (
     ArchiveError,
     AuthoringError,

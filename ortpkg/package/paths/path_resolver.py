@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ortpkg.foundations.documents.document_rules import Rule
-from ortpkg.foundations.documents.findings import finding
+from ortpkg.foundations.documents.finding_collector import finding
 from ortpkg.foundations.errors import Finding, PathEscapesPackageError, quoted
 from ortpkg.package.paths.disk_places import (
     PathKind,

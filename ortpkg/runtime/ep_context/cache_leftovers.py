@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.foundations.storage.file_lock import is_unlocked
+from ortpkg.foundations.storage.process_lock import is_unlocked
 
 #: Temporary files of replace_file: for an entry's two files, for a cached session
 #: (``cached_sessions``), for a refusal.

@@ -32,8 +32,8 @@ from ortpkg.foundations.errors import (
 )
 from ortpkg.foundations.host.directories import cache_directory
 from ortpkg.foundations.quantities import time_limit_text
-from ortpkg.foundations.storage.file_lock import hold_lock
 from ortpkg.foundations.storage.file_replacement import replace_file
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.runtime.ep_context.cache_leftovers import drop_leftovers
 from ortpkg.runtime.ep_context.cache_owner import foreign_writers
 from ortpkg.runtime.ep_context.context_file_writing import write_context_file

@@ -10,7 +10,7 @@ import numpy as np
 
 from ortpkg.foundations.errors import quoted
 from ortpkg.graph.custom_op import CustomOp
-from ortpkg.graph.custom_ops import find_custom_op
+from ortpkg.graph.custom_op_registry import find_custom_op
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
 from ortpkg.runtime.kernels.kernel_registry import KernelDef

@@ -6,7 +6,7 @@ from functools import cache
 
 import onnx.defs
 
-from ortpkg.graph.custom_ops import has_custom_op
+from ortpkg.graph.custom_op_registry import has_custom_op
 from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.runtime.kernels.reference_kernels import has_reference_implementation
 

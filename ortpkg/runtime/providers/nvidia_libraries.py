@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import file_identity
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import file_identity
 
 #: Providers of onnxruntime's own builds that run on CUDA.
 CUDA_EPS = frozenset(

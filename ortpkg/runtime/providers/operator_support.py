@@ -82,7 +82,9 @@ def _is_embedded_anyway(operator: OnnxOperator) -> bool:
 
 
 def _is_custom_operator(domain: str, name: str) -> bool:
-    from ortpkg.graph.custom_ops import has_custom_op  # most models have only ONNX's operators
+    from ortpkg.graph.custom_op_registry import (
+        has_custom_op,  # most models have only ONNX's operators
+    )
 
     return has_custom_op(domain, name)
 

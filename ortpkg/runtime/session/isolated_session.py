@@ -25,8 +25,8 @@ from ortpkg.foundations.errors import (
     quoted,
 )
 from ortpkg.foundations.host.turns import Turn
-from ortpkg.foundations.isolation.own_values import load_value
 from ortpkg.foundations.isolation.run_watch import Watched, run_watched
+from ortpkg.foundations.isolation.value_serialization import load_value
 from ortpkg.foundations.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
 from ortpkg.foundations.quantities import amount_text, limit_text, nbytes_text, time_limit_text
 from ortpkg.runtime.engine.partition import Partition

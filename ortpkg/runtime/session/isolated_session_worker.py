@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.foundations.errors import OrtpkgError
-from ortpkg.foundations.isolation.own_values import dump_value, portable_error
+from ortpkg.foundations.isolation.value_serialization import dump_value, portable_error
 from ortpkg.foundations.isolation.worker import Message
 from ortpkg.foundations.isolation.worker_main import tell
 from ortpkg.runtime.ep_context.context_node import EpContextAttributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.graph.custom_ops import is_custom_domain, load_installed_ops
+from ortpkg.graph.custom_op_registry import is_custom_domain, load_installed_ops
 from ortpkg.graph.given_tensors import GivenTensors
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource

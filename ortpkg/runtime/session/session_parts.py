@@ -29,19 +29,19 @@ from ortpkg.runtime.ep_context.context_node import (
 from ortpkg.runtime.ep_context.mapped_context import MappedContext
 from ortpkg.runtime.providers.execution_provider import ExecutionProvider
 from ortpkg.runtime.session.added_transformers import AddedTransformers, added_transformers
-from ortpkg.runtime.session.cached_session import (
-    SessionCaching,
-    as_recorded,
-    caching_of,
-    files_of_weights,
-    may_be_cached,
-)
 from ortpkg.runtime.session.default_providers import may_do_without
 from ortpkg.runtime.session.isolated_parts import isolated_parts
 from ortpkg.runtime.session.model_loading import load_for_session
 from ortpkg.runtime.session.node_args import model_metadata, node_args
 from ortpkg.runtime.session.options import SessionOptions, check_limits, check_options
 from ortpkg.runtime.session.provider_list import register_execution_providers, requested_ep_names
+from ortpkg.runtime.session.session_caching import (
+    SessionCaching,
+    as_recorded,
+    caching_of,
+    files_of_weights,
+    may_be_cached,
+)
 from ortpkg.runtime.session.session_providers import (
     create_session_providers,
     requested_plugins,

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ortpkg.foundations.errors import UsageError, quoted
-from ortpkg.foundations.storage.file_lock import hold_lock
 from ortpkg.foundations.storage.file_operations import open_unlinked
 from ortpkg.foundations.storage.file_replacement import replace_file
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.scale.batches.input_files import RowFormat
 from ortpkg.scale.batches.output_parts import part_path, write_part
 from ortpkg.scale.batches.parts import Part

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.foundations.storage.file_replacement import replace_file
-from ortpkg.foundations.storage.output_file import write_output
+from ortpkg.foundations.storage.output_writing import write_output
 from ortpkg.scale.batches.batch_folder import BatchFolder, error_line
 from ortpkg.scale.batches.parts import Part
 

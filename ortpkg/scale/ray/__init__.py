@@ -15,14 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ortpkg.scale.ray.package_model import PackageModel as PackageModel
+    from ortpkg.scale.ray.ray_callable import PackageModel as PackageModel
     from ortpkg.scale.ray.serve_app import package_app as package_app
 
 __all__ = ["PackageModel", "package_app"]
 
 #: Loaded on first use, so that a worker of a batch starts without the serving modules.
 _MODULES = {
-    "PackageModel": "ortpkg.scale.ray.package_model",
+    "PackageModel": "ortpkg.scale.ray.ray_callable",
     "package_app": "ortpkg.scale.ray.serve_app",
 }
 

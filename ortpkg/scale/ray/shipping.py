@@ -17,7 +17,7 @@ from typing import Any
 from ortpkg.api.packing import pack, unpack
 from ortpkg.authoring.opening import is_packed
 from ortpkg.foundations.host.directories import cache_directory
-from ortpkg.foundations.storage.file_lock import hold_lock
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.scale.batches.package_runner import PackageUse
 
 _FOLDER = "shipped"

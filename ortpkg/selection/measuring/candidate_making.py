@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ortpkg.foundations.ep_names import CPU_EP
 from ortpkg.foundations.errors import OrtpkgError, PackageFormatError
 from ortpkg.machine.hardware import EpDevice
+from ortpkg.package.formats.model_search import why_no_model
 from ortpkg.package.formats.samples import SampleSet
-from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.trust.option_policy import provider_options_of, session_options_of
 from ortpkg.runtime.providers.machine_offer import MachineOffer

@@ -44,7 +44,7 @@ def measure(
 
     Args:
         session: :meth:`BenchCandidate.session_arguments`.
-        feeds: file of feeds (``array_file``).
+        feeds: file of feeds (``exchanged_arrays``).
         outputs: file to write the outputs of the first ``checked`` feeds to; "" for none.
         checked, check_s: number of feeds to run for their outputs, and most seconds for that.
         batch_rows: numbers of rows whose runs are timed last, if the model leaves that open.
@@ -63,8 +63,8 @@ def measure(
     """
     baseline_nbytes = peak_memory_nbytes()
     # From here on all memory counts as the session's: numpy, the engine, the backend's library.
-    from ortpkg.selection.measuring.array_file import read_arrays
     from ortpkg.selection.measuring.child_session import create_session, describe_placement
+    from ortpkg.selection.measuring.exchanged_arrays import read_arrays
 
     start_ns = time.monotonic_ns()
     try:
@@ -141,7 +141,7 @@ class _Runs:
 
     def write_outputs(self, path: Path, count: int, most_s: float) -> None:
         """Write the outputs of ``count`` feeds, or as many as ``most_s`` allows, to ``path``."""
-        from ortpkg.selection.measuring.array_file import (
+        from ortpkg.selection.measuring.exchanged_arrays import (
             write_arrays,  # loaded before the session was made
         )
 

@@ -22,8 +22,8 @@ from ortpkg.foundations.isolation.child import ChildOutcome, ChildResult, call_i
 from ortpkg.foundations.quantities import amount_text, limit_text, time_limit_text
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.selection.measuring.accuracy import Distance, default_tolerance, distance, farthest
-from ortpkg.selection.measuring.array_file import arrays_nbytes, read_arrays, write_arrays
 from ortpkg.selection.measuring.bench_candidate import BenchCandidate
+from ortpkg.selection.measuring.exchanged_arrays import arrays_nbytes, read_arrays, write_arrays
 from ortpkg.selection.measuring.measured_candidates import (
     CandidateResult,
     Feed,

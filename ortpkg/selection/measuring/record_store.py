@@ -18,9 +18,9 @@ from typing import TypeVar
 from ortpkg.foundations.documents.frozen import EMPTY
 from ortpkg.foundations.errors import quoted, unquoted
 from ortpkg.foundations.host.directories import has_records, records_directory
-from ortpkg.foundations.storage.file_lock import hold_lock
 from ortpkg.foundations.storage.file_replacement import replace_file
 from ortpkg.foundations.storage.planned_files import PlannedFiles
+from ortpkg.foundations.storage.process_lock import hold_lock
 from ortpkg.foundations.versions import are_same_versions
 from ortpkg.machine.hardware import EpDevice
 from ortpkg.package.package_info import PackageInfo

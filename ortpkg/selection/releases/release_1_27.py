@@ -17,7 +17,7 @@ from typing import Any
 
 from ortpkg.foundations.documents.document_limits import DocumentLimits
 from ortpkg.foundations.documents.document_rules import DOCUMENT_TOO_LARGE
-from ortpkg.foundations.documents.findings import json_pointer
+from ortpkg.foundations.documents.finding_collector import json_pointer
 from ortpkg.foundations.documents.json_documents import read_json
 from ortpkg.foundations.errors import PackageFormatError, quoted
 from ortpkg.foundations.onnxruntime_releases import ONNXRUNTIME_1_27

@@ -29,8 +29,8 @@ from ortpkg.foundations.isolation.backend_probe import (
 )
 from ortpkg.runtime.providers import ep_registry, installed_metadata, onnxruntime_factory
 from ortpkg.runtime.providers.ep_discovery import (
+    candidate_distributions,
     ep_candidate_scan,
-    ep_candidates,
     ep_wheels,
     library_refusals,
 )
@@ -248,13 +248,13 @@ def test_texts_of_wheels_are_read_once_for_the_same_distributions(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_wheel(site)
-    first = ep_candidates.ep_candidates()
+    first = candidate_distributions.ep_candidates()
     monkeypatch.setattr(ep_candidate_scan, "_candidates_of", _fail)
-    assert ep_candidates.ep_candidates() == first
+    assert candidate_distributions.ep_candidates() == first
     write_wheel(site, "onnxruntime-other")
     monkeypatch.undo()
     monkeypatch.setattr(sys, "path", [str(site)])
-    assert len(ep_candidates.ep_candidates()) == 2
+    assert len(candidate_distributions.ep_candidates()) == 2
 
 
 def test_an_environment_of_another_form_is_asked_by_importlib_metadata(

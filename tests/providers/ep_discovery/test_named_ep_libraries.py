@@ -15,7 +15,7 @@ from ortpkg.foundations.errors import ExecutionProviderError, UsageError
 from ortpkg.foundations.isolation.backend_probe import ProbeAnswer
 from ortpkg.runtime.providers import user_ep_libraries
 from ortpkg.runtime.providers.ep_discovery import ep_catalog, ep_wheels, named_ep_libraries
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import (
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import (
     EP_LIBRARIES_VARIABLE,
     EpOrigin,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.foundations.documents.findings import listed
+from ortpkg.foundations.documents.finding_collector import listed
 from ortpkg.foundations.errors import PackageFormatError, SignatureError, UsageError, quoted
 from ortpkg.foundations.storage.hashing import hash_bytes
 from ortpkg.package.integrity.digests import PackageDigests, dump_digests, parse_digests

@@ -13,7 +13,7 @@ from typing import Any
 
 from ortpkg.foundations.errors import quoted
 from ortpkg.foundations.isolation.backend_probe import ask_backend, asking_anew
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import EpOrigin
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import EpOrigin
 from ortpkg.runtime.providers.ep_discovery.ep_finding import (
     EpFinding,
     problem_of_file,

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ortpkg.foundations.ep_names import OWN_EPS, resolve_ep_name
 from ortpkg.foundations.errors import quoted
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import EpOrigin
 from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import EpOrigin
 
 _MOST_NAMES = 32
 _NAME = re.compile(r"[\w.+-]{1,128}")

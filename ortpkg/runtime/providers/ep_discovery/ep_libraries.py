@@ -18,13 +18,13 @@ from ortpkg.foundations.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.foundations.errors import quoted
 from ortpkg.foundations.host.directories import config_directory
 from ortpkg.machine.hardware import DeviceType
-from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import (
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import (
     EP_LIBRARIES_VARIABLE,
     EpOrigin,
     ep_candidates,
     file_identity,
 )
+from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
 
 if TYPE_CHECKING:
     from ortpkg.runtime.providers.ep_discovery.ep_finding import EpFinding

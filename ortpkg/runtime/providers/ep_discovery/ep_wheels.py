@@ -1,8 +1,8 @@
 """Finds the libraries of plug-in EPs in installed wheels.
 
-A child process asks each candidate (``ep_candidates``) through the functions of its package. The
-answer is remembered until the distribution, its version or its files change. A wheel without such
-functions has its library found by file name, and its EP by the library's own report.
+A child process asks each candidate (``candidate_distributions``) through the functions of its
+package. The answer is remembered until the distribution, its version or its files change. A wheel
+without such functions has its library found by file name, and its EP by the library's own report.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from ortpkg.foundations.ep_names import is_known_ep
 from ortpkg.foundations.errors import quoted
 from ortpkg.foundations.isolation.backend_probe import ask_backend
-from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import (
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import (
     EpOrigin,
     ep_candidates,
     file_identity,
 )
+from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
 from ortpkg.runtime.providers.ep_discovery.ep_finding import (
     EpFinding,
     name_by_file,

@@ -15,7 +15,7 @@ from ortpkg.foundations.errors import unquoted
 from ortpkg.foundations.isolation.backend_probe import RefusalRules
 from ortpkg.machine.json_form import hardware_device_to_json
 from ortpkg.machine.machine_probe import probe
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import file_identity
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import file_identity
 from ortpkg.runtime.providers.installed_metadata import recorded_distributions
 
 #: Key of the reason in an answer that is a refusal.

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ortpkg.foundations.errors import quoted
-from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
-from ortpkg.runtime.providers.ep_discovery.ep_candidate_scan import is_plugin_library
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import (
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import (
     EpOrigin,
     file_identity,
 )
+from ortpkg.runtime.providers.ep_discovery.ep_candidate import EpPackage
+from ortpkg.runtime.providers.ep_discovery.ep_candidate_scan import is_plugin_library
 from ortpkg.runtime.providers.ep_discovery.ep_finding import (
     EpFinding,
     problem_of_file,

@@ -18,7 +18,7 @@ from ortpkg.foundations.documents.toml_documents import read_toml
 from ortpkg.foundations.errors import OrtpkgError, PackageFormatError, UsageError, quoted
 from ortpkg.foundations.host.directories import config_directory
 from ortpkg.foundations.storage.file_replacement import replace_file
-from ortpkg.runtime.providers.ep_discovery.ep_candidates import EP_LIBRARIES_VARIABLE
+from ortpkg.runtime.providers.ep_discovery.candidate_distributions import EP_LIBRARIES_VARIABLE
 
 #: Setting in the user's ``ortpkg.toml``: the variable's paths as a list.
 EP_LIBRARIES_SETTING = "ep_libraries"

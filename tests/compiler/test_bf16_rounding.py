@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.compiler.fusion.bfloat_products import round_products
+from ortpkg.compiler.fusion.bf16_rounding import round_products
 from tests.compiler.rewritten_programs import assert_becomes, assert_stays, lowered
 
 

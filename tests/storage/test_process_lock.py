@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.foundations.storage.file_lock import hold_lock, is_unlocked
+from ortpkg.foundations.storage.process_lock import hold_lock, is_unlocked
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ortpkg.foundations.documents.document_rules import DOCUMENT_UNREADABLE, Rule
-from ortpkg.foundations.documents.findings import FindingCollector, listed
+from ortpkg.foundations.documents.finding_collector import FindingCollector, listed
 from ortpkg.foundations.errors import PackageError, quoted
 from ortpkg.package.package_info import Source, VariantInfo
 from ortpkg.package.paths.disk_places import PathKind, kind_at, list_names
