@@ -153,7 +153,7 @@ cross: $(VENV)/.installed-dev
 	ORTPKG_TEST_QEMU_AARCH64=qemu-aarch64 $(BIN)/python -m pytest -m cross tests/cross
 
 base: $(VENV)/.installed-dev build/base/.installed
-	ORTPKG_TEST_BASE_PYTHON=$(CURDIR)/build/base/bin/python $(BIN)/python -m pytest tests/packaging/test_base_dependencies.py
+	ORTPKG_TEST_BASE_PYTHON=$(CURDIR)/build/base/bin/python $(BIN)/python -m pytest --every-case tests/packaging/test_base_dependencies.py
 
 build/base/.installed: pyproject.toml constraints.txt
 	@echo "installing ortpkg without any extra into build/base (once)"
