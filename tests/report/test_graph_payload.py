@@ -77,6 +77,12 @@ def test_what_is_not_there_is_minus_one(tmp_path: Path) -> None:
     assert (nodes["providers"][0], nodes["partitions"][0], nodes["steps"][0]) == (-1, -1, -1)
 
 
+def test_nodes_that_are_left_out_are_counted() -> None:
+    stage = GraphStage(nodes=(), left_out=3, values={}, inputs=(), outputs=())
+    facts = GraphFacts(path="", providers=(), partitions=(), before=stage, after=None)
+    assert unpacked(facts)["before"]["leftOut"] == 3
+
+
 def test_hostile_names_end_no_script_and_steer_nobody() -> None:
     facts = chain([HOSTILE, "b" * 5000])
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed_graph(facts))

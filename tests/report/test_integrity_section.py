@@ -12,6 +12,7 @@ import pytest
 import ortpkg
 from ortpkg import ModelPackage, ReportWishes
 from ortpkg.compiler.machine_code.abi import ABI_VERSION
+from ortpkg.foundations.ep_names import REMOVED_EP, removed_ep_text
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.report.context_facts import ContextState
 from ortpkg.report.sections import integrity_section as module
@@ -213,6 +214,19 @@ def test_a_context_outside_of_the_package_is_not_looked_at(contexts: Path, locat
     row = _section(contexts).contexts[0]
     assert row.fact.state is ContextState.BROKEN
     assert row.reason
+
+
+def test_a_context_of_an_execution_provider_that_is_gone_says_what_to_do(contexts: Path) -> None:
+    path = next(contexts.rglob("*llvm/*.onnx"))
+    model = onnx.load(path, load_external_data=False)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "source":
+                attribute.s = REMOVED_EP.encode()
+    onnx.save(model, path)
+    (row,) = (row for row in _section(contexts).contexts if row.fact.variant.endswith("-llvm"))
+    assert row.fact.state is ContextState.BROKEN
+    assert row.reason == removed_ep_text(REMOVED_EP)
 
 
 def test_a_model_with_contexts_that_is_no_model_is_described(contexts: Path) -> None:

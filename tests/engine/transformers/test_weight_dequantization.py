@@ -67,6 +67,39 @@ def test_a_table_with_a_scale_for_each_row_is_not_looked_up_as_codes() -> None:
     assert_unchanged(RuleDriver("test", [DEQUANTIZE_GATHER_FUSION]), text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        """g (int8[2, 2] t, float s) => (float[2, 2] y) <int64[2] ids = {1, 0}>
+           { f = DequantizeLinear(t, s) y = Gather(f, ids) }""",
+        """g (int64[3] ids) => (float[3] y) <int8[2] t = {1, 2}, float[1] s = {0.5}>
+           { f = DequantizeLinear <axis = 0, block_size = 2> (t, s) y = Gather(f, ids) }""",
+        """g (float[2] x) => (float[2, 2] y)
+           <int32[2, 2] t = {1, 2, 3, 4}, float s = {0.5}, int64[2] ids = {1, 0}>
+           { f = DequantizeLinear(t, s) y = Gather(f, ids) }""",
+    ],
+    ids=["a table that callers give", "a table with a scale for each block", "32 bits"],
+)
+def test_what_is_no_table_of_bytes_with_one_scale_is_not_looked_up_as_codes(text: str) -> None:
+    model = load_model(parse(text))
+    infer_types(model)
+    assert not RuleDriver("test", [DEQUANTIZE_GATHER_FUSION]).apply(model.graph, CONTEXT)
+
+
+def test_a_table_that_another_provider_dequantizes_is_not_looked_up_as_codes() -> None:
+    text = """g (int64[2] ids) => (float[2, 2] y) <int8[2, 2] t = {1, 2, 3, 4}, float s = {0.5}>
+    { f = DequantizeLinear(t, s) y = Gather(f, ids) }"""
+    model = load_model(parse(text))
+    infer_types(model)
+    rule = RuleDriver("test", [DEQUANTIZE_GATHER_FUSION])
+    for node in model.graph.nodes:
+        node.execution_provider = node.op_type
+    assert not rule.apply(model.graph, CONTEXT)
+    for node in model.graph.nodes:
+        node.execution_provider = "one"
+    assert rule.apply(model.graph, CONTEXT)
+
+
 def test_a_quantized_table_never_becomes_floats_as_a_whole() -> None:
     text = """g (int64[2] ids) => (float[2, 1024] y)
     { f = DequantizeLinear(w, s, z) y = Gather(f, ids) }"""
