@@ -81,6 +81,28 @@ def test_a_value_that_the_body_hands_through_is_not_copied(
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "w = Dropout(v)",
+        "w = Cast<to = 1>(v)",
+        "w = Sum(v)",
+        "w = Mul(v, one)",
+        "w = Transpose<perm = [0]>(v)",
+    ],
+)
+def test_a_value_that_a_node_without_effect_hands_through_is_not_copied(
+    bodies: Bodies, node: str
+) -> None:
+    text = f"""g (int64 n, float[N] x) => (float[N] y) <float one = {{1.0}}> {{
+        y = Loop <body = b (int64 i, bool c, float[N] v) => (bool go, float[N] w)
+            {{ go = Identity(c) {node} }}> (n, , x) }}"""
+    (y,) = run_on_numpy(text, {"n": np.array(3), "x": X})
+    assert bodies.carried() == [True] * 3
+    np.testing.assert_array_equal(y, X)
+    assert not np.may_share_memory(y, X)
+
+
 def test_a_value_that_two_loops_hand_through_is_not_copied_by_the_bodies(bodies: Bodies) -> None:
     (y,) = run_on_numpy(_NESTED, {"n": np.array(2), "x": X})
     inner = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.runtime.engine.transformers.rewriting import bypass_node, tensor_type
+from ortpkg.runtime.engine.transformers.rewriting import pass_through, tensor_type
 from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
 
 
@@ -11,7 +11,7 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     source = tensor_type(graph, node.inputs[0])
     if source is None or node.attribute("to") != int(source.element_type):
         return False
-    return bypass_node(graph, node)
+    return pass_through(graph, node)
 
 
 CAST_ELIMINATION = RewriteRule(

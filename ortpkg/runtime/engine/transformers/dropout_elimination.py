@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.runtime.engine.transformers.rewriting import (
-    bypass_node,
     constant_array,
     has_used_output,
+    pass_through,
 )
 from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
 
@@ -18,7 +18,7 @@ _TRAINING_MODE = 2
 def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     if has_used_output(graph, node.outputs[1:]) or _may_train(graph, node):
         return False
-    return bypass_node(graph, node)
+    return pass_through(graph, node)
 
 
 def _may_train(graph: Graph, node: Node) -> bool:

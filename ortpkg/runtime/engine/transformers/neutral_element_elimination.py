@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.runtime.engine.transformers.rewriting import (
-    bypass_node,
     constant_array,
     known_shape,
+    pass_through,
     tensor_type,
 )
 from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
@@ -22,7 +22,7 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
         return False
     slots = (0, 1) if node.op_type in _COMMUTATIVE else (0,)
     return any(
-        _is_neutral(graph, node, 1 - slot) and bypass_node(graph, node, slot) for slot in slots
+        _is_neutral(graph, node, 1 - slot) and pass_through(graph, node, slot) for slot in slots
     )
 
 

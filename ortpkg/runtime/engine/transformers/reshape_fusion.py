@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.runtime.engine.transformers.rewriting import (
-    bypass_node,
     constant_ints,
+    pass_through,
     sole_consumed_producer,
     tensor_type,
 )
@@ -18,7 +18,7 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
     before, after = tensor_type(graph, node.inputs[0]), tensor_type(graph, node.outputs[0])
     if before is None or after is None or not before.is_static or before.shape != after.shape:
         return False
-    return bypass_node(graph, node)
+    return pass_through(graph, node)
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:

@@ -38,6 +38,23 @@ def bypass_node(graph: Graph, node: Node, slot: int = 0) -> bool:
     return True
 
 
+def pass_through(graph: Graph, node: Node, slot: int = 0) -> bool:
+    """Remove a node whose first output equals its input ``slot``; the other outputs are unused.
+
+    Between an input and an output of a sub-graph a node has to stand, so it becomes an Identity,
+    which our engine runs without a copy.
+
+    Returns:
+        True if the graph was changed.
+    """
+    if bypass_node(graph, node, slot):
+        return True
+    if graph.parent is None:
+        return False
+    replace_nodes(graph, [node], "Identity", [node.inputs[slot]], outputs=[node.outputs[0]])
+    return True
+
+
 def replace_nodes(
     graph: Graph,
     old: Sequence[Node],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ortpkg.graph.graph import ONNX_DOMAIN, Attribute, Graph, Node
-from ortpkg.runtime.engine.transformers.rewriting import bypass_node, known_shape, replace_nodes
+from ortpkg.runtime.engine.transformers.rewriting import known_shape, pass_through, replace_nodes
 from ortpkg.runtime.engine.transformers.transform_context import RewriteRule, TransformContext
 
 
@@ -11,7 +11,7 @@ def _eliminate(graph: Graph, node: Node, _context: TransformContext) -> bool:
     order = _order_of(graph, node)
     if order is None or order != tuple(range(len(order))):
         return False
-    return bypass_node(graph, node)
+    return pass_through(graph, node)
 
 
 def _fuse(graph: Graph, node: Node, context: TransformContext) -> bool:
