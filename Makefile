@@ -221,7 +221,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/generate_onnx_operators.py
 	$(BIN)/python -m scripts.generate_machine_code_stages
 	$(BIN)/python -m scripts.generate_protocol_table
-	$(BIN)/python -m tests.distribution.two_machines
+	$(BIN)/python -m tests.distribution.package_manager_page
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

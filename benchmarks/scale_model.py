@@ -2,7 +2,7 @@
 
     python -m benchmarks.scale_model [--nodes 1 2 4 16 64] [--rows 1e9] [--rate 58000] ...
 
-docs/scale.md has the formula, where its constants come from and where it breaks.
+docs/scaling_reference.md has the formula, where its constants come from and where it breaks.
 """
 
 from __future__ import annotations

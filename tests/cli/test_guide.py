@@ -15,20 +15,19 @@ import pytest
 from ortpkg.cli.app import run
 from ortpkg.distribution import used_packages
 from tests.cli.conftest import DIGITS
-from tests.scale.scaling_out import comparable
+from tests.scale.guide_pages import PAGES, comparable
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE, README = ROOT / "docs" / "guide.md", ROOT / "README.md"
-SCALING_OUT = ROOT / "docs" / "scaling_out.md"
-_ANY_BLOCK = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ANY_BLOCK = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROMPTS = re.compile(r"^(\w+)\$ ortpkg (.*)\n((?:(?!\w+\$ ).*\n)*)", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks
 #: something.
 _OTHER_CODES = {"diff": {1}, "select": {3}, "doctor": {1}}
-#: What needs an extra; docs/scaling_out.md has them, which tests/scale follows.
+#: What needs an extra; docs/batches.md and docs/serving.md have them, which tests/scale follows.
 _OF_EXTRAS = {"serve", "batch"}
 
 
@@ -108,19 +107,20 @@ def test_the_first_commands_of_the_readme_run_in_order(
     exec(python, {"image": np.zeros((1, 1, 8, 8), np.float32)})
 
 
-def test_what_the_page_of_scaling_out_does_before_it_needs_extras(
+def test_the_guides_to_batches_and_serving_do_what_needs_no_extra(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """tests/scale runs the rest of it."""
+    """tests/scale runs the rest of them."""
     for name in ("fp32", "int8"):
         shutil.copy(DIGITS / f"models/classifier/cpu-{name}/model.onnx", tmp_path / f"{name}.onnx")
     monkeypatch.chdir(tmp_path)
     ran = 0
-    for language, block in _ANY_BLOCK.findall(SCALING_OUT.read_text(encoding="utf-8")):
-        if language == "python" and not block.startswith("#") and "out" not in block:
+    story = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for language, block in _ANY_BLOCK.findall(story):
+        if language == "python ann":
             exec(block, {})
         for machine, words, printed in _PROMPTS.findall(block):
-            if words.split()[0] in _OF_EXTRAS:
+            if words.split()[0] in _OF_EXTRAS and "--in-process" not in words:
                 continue
             monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / machine))
             used_packages._used.clear()  # as if each command were a process of its own
@@ -129,7 +129,7 @@ def test_what_the_page_of_scaling_out_does_before_it_needs_extras(
             told = f"{said.err}{said.out}".replace(str(tmp_path), "/srv")
             assert sorted(comparable(told)) == sorted(comparable(printed)), words
             ran += 1
-    assert ran >= 10
+    assert ran >= 11
 
 
 def test_the_readme_names_every_page() -> None:

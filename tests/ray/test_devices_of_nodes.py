@@ -1,6 +1,6 @@
 """GPUs and NPUs of nodes, without any: what Ray is asked for, held against a Ray that notes it.
 
-Nothing of this has run on a real GPU or NPU (docs/batches.md says so).
+Nothing of this has run on a real GPU or NPU (docs/batches.md and docs/scaling_reference.md say so).
 """
 
 from __future__ import annotations

@@ -85,5 +85,7 @@ def test_a_worker_starts_without_what_answers_requests() -> None:
     loaded = done.stdout.split()
     assert "ortpkg.scale.batches.package_runner" in loaded
     assert not [
-        name for name in loaded if name.startswith(("ortpkg.scale.serving", "ortpkg.ray.serve"))
+        name
+        for name in loaded
+        if name.startswith(("ortpkg.scale.serving", "ortpkg.scale.ray.serve"))
     ]

@@ -1,4 +1,7 @@
-"""docs/serving.md as somebody follows it: each server starts, each client gets its answer."""
+"""docs/serving.md as a reader follows it: each server starts, each client gets its answer.
+
+``guide_pages`` runs the blocks with machines (``NAME$``, ``python NAME``, ``log EVENT``).
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,11 @@ def test_every_block_of_the_page_runs(folder: Path) -> None:
             if language == "python":
                 assert server is not None
                 names: dict[str, Any] = {"scan": np.zeros((1, 1, 8, 8), np.float32)}
-                exec(at(server, block), names)
-                assert names["logits"].shape == (1, 10)
+                over_grpc = block.replace("tritonclient.http", "tritonclient.grpc")
+                assert over_grpc != block
+                for code in (block, over_grpc.replace(":8080", ":8081")):
+                    exec(at(server, code), names)
+                    assert names.pop("logits").shape == (1, 10)
                 ran += 1
                 continue
             if block.startswith("docker"):

@@ -65,8 +65,8 @@ def package_app(
     Each replica selects variants for its own node.
 
     Args:
-        packages: References as of :class:`~ortpkg.ray.PackageModel`. They must mean the same on all
-            nodes.
+        packages: References as of :class:`~ortpkg.scale.ray.PackageModel`. They must mean the same
+            on all nodes.
         threads: Threads of each session, and cores that a replica takes.
         batch_latency: Time in which joined requests must be answered, as 0.02 or "20ms"; None to
             not join.
@@ -89,7 +89,7 @@ def package_app(
 
     Example::
 
-        serve.run(ortpkg.ray.package_app("digits:2", deployment={"num_replicas": 4}))
+        serve.run(ortpkg.scale.ray.package_app("digits:2", deployment={"num_replicas": 4}))
     """
     if not packages:
         raise UsageError("name at least one package to serve")

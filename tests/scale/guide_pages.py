@@ -1,8 +1,9 @@
-"""docs/scaling_out.md, as it is told by running it: ``python -m tests.scale.scaling_out``.
+"""Run the guides to batches and serving and write their outputs: ``python -m tests.scale.guide_pages``.
 
-A line ``NAME$ ...`` in a block is a command on that machine; what it prints stands below it. A
-block of Python is run, or kept as the file that its first line names. A block ``log EVENT`` is what
-the server has logged since the last one, up to that event. ``# ends with N`` is an exit code.
+A line ``NAME$ ...`` in a block is a command on that machine; its output stands below it. A block
+``python NAME`` is run there, or written to the file that its first line names. A block ``log EVENT``
+is what the server has logged since the last one, up to that event. ``# ends with N`` is an exit
+code. Other blocks stay as they are; tests of their own follow them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "scaling_out.md"
+#: In the order of the story: the second page goes on with the packages and nodes of the first.
+PAGES = (ROOT / "docs" / "batches.md", ROOT / "docs" / "serving.md")
 _MODELS = ROOT / "sample_packages" / "digits.ortpackage" / "models" / "classifier"
 _PROMPT = re.compile(r"(\w+)\$ (.*?)(?:  # ends with (\d))?")
 _FENCE = re.compile(r"```(\w*) ?(\w*)")
@@ -39,7 +41,7 @@ _RAYS_LOG = re.compile(r"(INFO|WARNING) \d{4}-\d\d-\d\d ")
 #: What differs between two runs, and is shown as it was in one.
 _VARYING = (
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=sha256:)[0-9a-f]+"), "DIGEST"),
-    (re.compile(r"\b[\w.-]+/[0-9a-f]{6}\b"), "NODE"),
+    (re.compile(r"\b[\w.-]+/[0-9a-f]{6}\b|^[\w.-]+(?= +fp32 on CPUExecutionProvider)"), "NODE"),
     (re.compile(r"\d\d:\d\d:\d\d"), "TIME"),
     (re.compile(r"(?<=CPU \()[^()]*(\([^()]*\)[^()]*)*(?=\))"), "CPU"),
     (re.compile(r"\d+(\.\d+)?(e-\d+)? ?(ms|s|B|kB|MB|rows/s)\b"), "AMOUNT"),
@@ -214,50 +216,63 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def told(page: str, folder: Path) -> str:
-    """The page with what its commands print now. AssertionError for an unexpected exit code."""
+def told(pages: Sequence[str], folder: Path) -> list[str]:
+    """Return the pages with the current output of their commands.
+
+    Raises:
+        AssertionError: if a command ends with another exit code than the page says.
+    """
     for name, model in (("int8", "cpu-int8"), ("fp32", "cpu-fp32")):
         shutil.copy(_MODELS / model / "model.onnx", folder / f"{name}.onnx")
     room = _Room(folder)
     try:
-        return "\n".join(_lines(page.split("\n"), room))
+        return ["\n".join(_lines(page.split("\n"), room)) for page in pages]
     finally:
         room.end()
 
 
 def _lines(lines: list[str], room: _Room) -> Iterator[str]:
     block: list[str] | None = None
-    language = ""
+    fence: tuple[str, ...] = ()
     for line in lines:
         if block is None:
             yield line
-            if (fence := _FENCE.fullmatch(line)) is not None:
-                block, (language, event) = [], fence.groups()
+            if (match := _FENCE.fullmatch(line)) is not None:
+                block, fence = [], match.groups()
         elif line != "```":
             block.append(line)
         else:
-            yield from room.logged(event) if language == "log" else _run(language, block, room)
+            yield from _run(fence, block, room)
             yield line
             block = None
 
 
-def _run(language: str, block: list[str], room: _Room) -> Iterator[str]:
-    """A block with what it prints."""
-    if language == "":
+def _run(fence: tuple[str, ...], block: list[str], room: _Room) -> Iterator[str]:
+    """Yield the lines of a block with the output of its commands."""
+    language, word = fence
+    if language == "log":
+        yield from room.logged(word)
+    elif language == "python" and word:
+        yield from _run_python(word, block, room)
+    elif language == "" and _PROMPT.fullmatch(block[0]):
         for line in block:
             if (prompt := _PROMPT.fullmatch(line)) is not None:
                 yield line
                 machine, command, code = prompt.groups()
                 yield from room.printed(machine, command, int(code or 0))
-        return
-    code = "\n".join(each for each in block if not each.startswith("#> "))
+    else:
+        yield from block
+
+
+def _run_python(machine: str, block: list[str], room: _Room) -> Iterator[str]:
+    code = "\n".join(line for line in block if not line.startswith("#> "))
     yield from code.split("\n")
     if block[0].startswith("# "):
         room.keep(block[0][2:], code)
         return
     room.keep("block.py", code)
-    for each in room.printed("ann", "python block.py", 0):
-        yield f"#> {each}"
+    for line in room.printed(machine, "python block.py", 0):
+        yield f"#> {line}"
 
 
 def comparable(page: str) -> list[str]:
@@ -276,9 +291,10 @@ def comparable(page: str) -> list[str]:
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
-        page = told(PAGE.read_text(encoding="utf-8"), Path(name).resolve())
-    PAGE.write_text(page, encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+        texts = told([page.read_text(encoding="utf-8") for page in PAGES], Path(name).resolve())
+    for page, text in zip(PAGES, texts, strict=True):
+        page.write_text(text, encoding="utf-8")
+        print(f"wrote {page.relative_to(ROOT)}")
     return 0
 
 

@@ -1,6 +1,6 @@
-"""docs/two_machines.md, as it is told by running it: ``python -m tests.distribution.two_machines``.
+"""Run docs/package_manager.md and write it anew: ``python -m tests.distribution.package_manager_page``.
 
-A line ``NAME$ ortpkg ...`` in a block is a command on that machine; what it prints stands below it,
+A line ``NAME$ ortpkg ...`` in a block is a command on that machine; its output stands below it,
 without what differs from one run to the next. ``# ends with N`` behind it is its exit code.
 """
 
@@ -23,7 +23,7 @@ from ortpkg.cli.app import run
 from ortpkg.distribution import used_packages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "two_machines.md"
+PAGE = ROOT / "docs" / "package_manager.md"
 _MODELS = ROOT / "sample_packages" / "digits.ortpackage" / "models" / "classifier"
 _POLICY = "trust.toml"
 _PROMPT = re.compile(r"(\w+)\$ ortpkg (.*?)(?:  # ends with (\d))?")
