@@ -10,10 +10,10 @@ from typing import TypeGuard
 from ortpkg.compiler.fusion.substitution import moved, replace_reads
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.tensor_ir.elements import (
+    FUNCTION_ROWS,
     Call,
     Convert,
     Element,
-    Function,
     Number,
     Read,
     SizeValue,
@@ -37,17 +37,14 @@ _MOST_PARTS = 96
 _MOST_TENSORS = 8
 #: Highest cost of work that is computed again for each reader.
 _MOST_COST_AGAIN = 4
-_COSTS = {
-    Function.EXP: 12, Function.LOG: 16, Function.TANH: 20, Function.ERF: 24,
-    Function.SIGMOID: 16, Function.SIN: 24, Function.COS: 24, Function.POW: 48,
-    Function.DIV: 4, Function.SQRT: 4, Function.REM: 16,
-}  # fmt: skip
 
 
 def cost_of(element: Element) -> int:
     """Return the cost of computing an element, in simple operations; reads are free."""
     return sum(
-        _COSTS.get(part.function, 1) if isinstance(part, Call) else isinstance(part, Convert)
+        max(1, round(FUNCTION_ROWS[part.function].cycles / 2))
+        if isinstance(part, Call)
+        else isinstance(part, Convert)
         for part in parts_of(element)
     )
 

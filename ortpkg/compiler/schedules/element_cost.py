@@ -6,13 +6,11 @@ further.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.schedules.linear_reads import linear_index
 from ortpkg.compiler.schedules.machine_model import MachineModel
 from ortpkg.compiler.tensor_ir.elements import (
+    FUNCTION_ROWS,
     Call,
     Convert,
     Element,
@@ -26,19 +24,6 @@ from ortpkg.compiler.tensor_ir.elements import (
 TILE_NS = 30_000.0
 _NS_PER_CYCLE = 0.35
 _NS_PER_BYTE = 0.06
-#: Cycles of a function of one vector.
-_CYCLES: Mapping[Function, float] = MappingProxyType({
-    Function.DIV: 8,
-    Function.SQRT: 10,
-    Function.EXP: 14,
-    Function.LOG: 18,
-    Function.TANH: 24,
-    Function.SIGMOID: 24,
-    Function.ERF: 30,
-    Function.SIN: 50,
-    Function.COS: 50,
-    Function.POW: 150,
-})  # fmt: skip
 #: Cycles of an operation without vector instructions, per number.
 _CYCLES_OF_ONE = 8.0
 
@@ -60,7 +45,7 @@ def element_ns(element: Element, model: MachineModel, vector_axis: int | None) -
             case Call(function, operands):
                 is_slow = not scalar_of(operands[-1]).is_float
                 is_slow &= function in {Function.DIV, Function.REM}
-                cycles += _CYCLES_OF_ONE if is_slow else _CYCLES.get(function, 1.0) / lanes
+                cycles += _CYCLES_OF_ONE if is_slow else FUNCTION_ROWS[function].cycles / lanes
             case Convert():
                 cycles += 2.0 / lanes
             case _:

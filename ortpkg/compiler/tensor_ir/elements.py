@@ -7,9 +7,11 @@ value of an element (a gather).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.graph.shapes.expressions import Size
@@ -69,6 +71,44 @@ class Function(StrEnum):
     SIN = "sin"
     COS = "cos"
     POW = "pow"
+
+
+class FunctionRow(NamedTuple):
+    """What the compiler needs to know of a function, whatever computes it.
+
+    Attributes:
+        operands: their number.
+        is_for_floats: True if it is not defined for integers and bools.
+        cycles: rough time of one vector on a current CPU, in cycles.
+    """
+
+    operands: int = 2
+    is_for_floats: bool = False
+    cycles: float = 1.0
+
+
+_MATH_OF_ONE = {
+    Function.SQRT: 8, Function.EXP: 14, Function.LOG: 18, Function.TANH: 24,
+    Function.SIGMOID: 24, Function.ERF: 30, Function.SIN: 50, Function.COS: 50,
+}  # fmt: skip
+#: The row of each function; those left out here are of two operands, of any kind, and quick.
+FUNCTION_ROWS: Mapping[Function, FunctionRow] = MappingProxyType({
+    **{function: FunctionRow() for function in Function},
+    **{function: FunctionRow(1) for function in (Function.NEG, Function.ABS, Function.NOT)},
+    **{
+        function: FunctionRow(1, is_for_floats=True)
+        for function in (Function.FLOOR, Function.CEIL, Function.ROUND, Function.TRUNC)
+    },
+    **{
+        function: FunctionRow(1, is_for_floats=True, cycles=cycles)
+        for function, cycles in _MATH_OF_ONE.items()
+    },
+    Function.DIV: FunctionRow(cycles=8),
+    Function.REM: FunctionRow(cycles=32),
+    Function.POW: FunctionRow(is_for_floats=True, cycles=150),
+    Function.FMA: FunctionRow(3, is_for_floats=True),
+    Function.SELECT: FunctionRow(3),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from math import prod
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.tensor_ir.elements import (
+    FUNCTION_ROWS,
     Call,
     Convert,
     Coordinate,
@@ -35,17 +36,6 @@ from ortpkg.compiler.tensor_ir.operations import (
 )
 from ortpkg.compiler.tensor_ir.tensor_program import reads_of, writes_of
 from ortpkg.graph.shapes.expressions import Size
-
-_UNARY = frozenset({
-    Function.NEG, Function.ABS, Function.SQRT, Function.FLOOR, Function.CEIL, Function.ROUND,
-    Function.TRUNC, Function.NOT, Function.EXP, Function.LOG, Function.TANH, Function.ERF,
-    Function.SIGMOID, Function.SIN, Function.COS,
-})  # fmt: skip
-_FLOAT_ONLY = frozenset({
-    Function.SQRT, Function.FLOOR, Function.CEIL, Function.ROUND, Function.TRUNC, Function.FMA,
-    Function.EXP, Function.LOG, Function.TANH, Function.ERF, Function.SIGMOID, Function.SIN,
-    Function.COS, Function.POW,
-})  # fmt: skip
 
 
 class OperationFaultError(ValueError):
@@ -212,14 +202,13 @@ class _Verifier:
 
     def _verify_call(self, call: Call) -> None:
         function, kinds = call.function, [scalar_of(operand) for operand in call.operands]
-        three = {Function.FMA, Function.SELECT}
-        wanted = 3 if function in three else 1 if function in _UNARY else 2
-        self._check(len(kinds) == wanted, f"{function} of {len(kinds)} operands")
+        row = FUNCTION_ROWS[function]
+        self._check(len(kinds) == row.operands, f"{function} of {len(kinds)} operands")
         if function is Function.SELECT:
             self._check(kinds[0] is Scalar.BOOL, f"{function} by {kinds[0]}")
             kinds = kinds[1:]
         self._check(len(set(kinds)) == 1, f"{function} of {', '.join(kinds)}")
-        is_right = kinds[0].is_float or function not in _FLOAT_ONLY
+        is_right = kinds[0].is_float or not row.is_for_floats
         self._check(is_right, f"{function} of {kinds[0]}")
 
     def _bounds(self, coordinate: Coordinate) -> tuple[int, int] | None:
