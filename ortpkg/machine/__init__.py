@@ -1,6 +1,8 @@
 """Hardware of a machine, and the policies by which its devices are preferred.
 
-Public are ``probe``, ``read_profile`` and the values that they return.
+Hardware is read from files of the system, without loading a driver, or from a profile of another
+machine. Public, as ``ortpkg.devices``, are ``probe``, ``read_profile`` and the values that they
+return.
 
 Other folders may import: ``architecture``, ``hardware``, ``implied_device_types``, ``json_form``,
 ``machine``, ``machine_probe``, ``pci_vendors``, ``policies``, ``profiles``.

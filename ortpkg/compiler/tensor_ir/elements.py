@@ -74,7 +74,7 @@ class Function(StrEnum):
 
 
 class FunctionRow(NamedTuple):
-    """What the compiler needs to know of a function, whatever computes it.
+    """Properties of a function, whatever computes it.
 
     Attributes:
         operands: their number.

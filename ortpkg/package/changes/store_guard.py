@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ortpkg.foundations.errors import AuthoringError, quoted
 
-#: File beside each package in a store of installed ones (``ortpkg.store``, docs/store.md).
+#: File beside each package in a store of installed ones (``ortpkg.distribution.store``,
+#: docs/store.md).
 RECEIPT = "receipt.json"
 #: File in the store's own folder.
 STORE_MARK = "store.json"

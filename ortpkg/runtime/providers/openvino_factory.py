@@ -1,8 +1,8 @@
 """Factory of OpenVINOExecutionProvider, on the ``openvino`` package's CPU, GPU and NPU.
 
 The package's metadata tells whether it is installed; a child process asks its plug-ins for devices,
-and the answer is remembered (``ortpkg.isolation``). Source of device names and properties:
-OpenVINO's "Query Device Properties" guide.
+and the answer is remembered (``ortpkg.foundations.isolation``). Source of device names and
+properties: OpenVINO's "Query Device Properties" guide.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measurements and failures on this machine, as values for a selection.
 
-``ortpkg.measuring`` makes and stores these records; a selection takes them as an argument. Times
-are in seconds.
+``ortpkg.selection.measuring`` makes and stores these records; a selection takes them as an
+argument. Times are in seconds.
 """
 
 from __future__ import annotations
