@@ -36,7 +36,7 @@ _IMPORTS = {
     ),
     _CONTEXT: (
         "ortpkg.runtime.session.inference_session",
-        "ortpkg.runtime.providers.llvm_execution_provider",
+        "ortpkg.runtime.providers.llvm.llvm_execution_provider",
     ),
     _THEIRS: ("onnxruntime",),
 }

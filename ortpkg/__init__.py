@@ -110,13 +110,13 @@ if TYPE_CHECKING:
         AdapterFormat as AdapterFormat,
         LoraAdapter as LoraAdapter,
     )
-    from ortpkg.runtime.session.memory_info import (
+    from ortpkg.runtime.session.values.memory_info import (
         OrtArenaCfg as OrtArenaCfg,
         OrtMemoryInfo as OrtMemoryInfo,
     )
     from ortpkg.runtime.session.model_compiler import ModelCompiler as ModelCompiler
     from ortpkg.runtime.session.node_args import ModelMetadata as ModelMetadata, NodeArg as NodeArg
-    from ortpkg.runtime.session.onnxruntime_enums import (
+    from ortpkg.runtime.session.values.onnxruntime_enums import (
         ExecutionOrder as ExecutionOrder,
         OrtAllocatorType as OrtAllocatorType,
         OrtCompileApiFlags as OrtCompileApiFlags,
@@ -140,14 +140,17 @@ if TYPE_CHECKING:
         RunOptions as RunOptions,
         SessionOptions as SessionOptions,
     )
-    from ortpkg.runtime.session.ort_device import OrtDevice as OrtDevice
-    from ortpkg.runtime.session.ort_ep_device import (
+    from ortpkg.runtime.session.values.ort_device import OrtDevice as OrtDevice
+    from ortpkg.runtime.session.values.ort_ep_device import (
         OrtEpDevice as OrtEpDevice,
         OrtHardwareDevice as OrtHardwareDevice,
     )
-    from ortpkg.runtime.session.ort_value import OrtValue as OrtValue, copy_tensors as copy_tensors
-    from ortpkg.runtime.session.ort_value_vector import OrtValueVector as OrtValueVector
-    from ortpkg.runtime.session.sparse_tensor import SparseTensor as SparseTensor
+    from ortpkg.runtime.session.values.ort_value import (
+        OrtValue as OrtValue,
+        copy_tensors as copy_tensors,
+    )
+    from ortpkg.runtime.session.values.ort_value_vector import OrtValueVector as OrtValueVector
+    from ortpkg.runtime.session.values.sparse_tensor import SparseTensor as SparseTensor
     from ortpkg.foundations.storage.rehearsal import rehearse as rehearse
 
     devices = machine

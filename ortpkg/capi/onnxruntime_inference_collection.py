@@ -20,7 +20,7 @@ def get_ort_device_type(device_type: str) -> int:
 
     UsageError for an unknown name.
     """
-    from ortpkg.runtime.session.ort_device import (
+    from ortpkg.runtime.session.values.ort_device import (
         OrtDevice,  # with the session, not with its exceptions
     )
 

@@ -50,8 +50,8 @@ __all__ = [
 #: Names that are public in onnxruntime's native module only → (module, name) of ours.
 _NATIVE = {
     "SessionIOBinding": ("ortpkg.runtime.session.io_binding", "IOBinding"),
-    "SparseCooView": ("ortpkg.runtime.session.sparse_tensor", "SparseCooView"),
-    "SparseCsrView": ("ortpkg.runtime.session.sparse_tensor", "SparseCsrView"),
+    "SparseCooView": ("ortpkg.runtime.session.values.sparse_tensor", "SparseCooView"),
+    "SparseCsrView": ("ortpkg.runtime.session.values.sparse_tensor", "SparseCsrView"),
     "get_default_session_options": ("ortpkg.runtime.session.options", "SessionOptions"),
 }
 

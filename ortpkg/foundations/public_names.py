@@ -54,10 +54,10 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.runtime.session.initializer_places": "OrtExternalInitializerInfo",
     "ortpkg.runtime.session.io_binding": "IOBinding",
     "ortpkg.runtime.session.lora_adapter": "AdapterFormat LoraAdapter",
-    "ortpkg.runtime.session.memory_info": "OrtArenaCfg OrtMemoryInfo",
+    "ortpkg.runtime.session.values.memory_info": "OrtArenaCfg OrtMemoryInfo",
     "ortpkg.runtime.session.model_compiler": "ModelCompiler",
     "ortpkg.runtime.session.node_args": "ModelMetadata NodeArg",
-    "ortpkg.runtime.session.onnxruntime_enums": (
+    "ortpkg.runtime.session.values.onnxruntime_enums": (
         "ExecutionOrder OrtAllocatorType OrtCompileApiFlags OrtCompiledModelCompatibility "
         "OrtDeviceEpIncompatibilityReason OrtDeviceMemoryType OrtDeviceVendorId "
         "OrtExecutionProviderDevicePolicy OrtHardwareDeviceType OrtMemType "
@@ -67,11 +67,11 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.runtime.session.options": (
         "ExecutionMode GraphOptimizationLevel RunOptions SessionOptions"
     ),
-    "ortpkg.runtime.session.ort_device": "OrtDevice",
-    "ortpkg.runtime.session.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
-    "ortpkg.runtime.session.ort_value": "OrtValue copy_tensors",
-    "ortpkg.runtime.session.ort_value_vector": "OrtValueVector",
-    "ortpkg.runtime.session.sparse_tensor": "SparseTensor",
+    "ortpkg.runtime.session.values.ort_device": "OrtDevice",
+    "ortpkg.runtime.session.values.ort_ep_device": "OrtEpDevice OrtHardwareDevice",
+    "ortpkg.runtime.session.values.ort_value": "OrtValue copy_tensors",
+    "ortpkg.runtime.session.values.ort_value_vector": "OrtValueVector",
+    "ortpkg.runtime.session.values.sparse_tensor": "SparseTensor",
     "ortpkg.foundations.storage.rehearsal": "rehearse",
 }
 #: Names of ``ortpkg.devices`` by module.

@@ -126,7 +126,7 @@ def test_without_a_compiler_it_is_told_what_to_install(
     ortpkg: RunCommand, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.runtime.providers.llvm_execution_provider.has_compiler", lambda: False
+        "ortpkg.runtime.providers.llvm.llvm_execution_provider.has_compiler", lambda: False
     )
     done = ortpkg("plan", model, "--ep", "llvm", "--ir")
     assert done.code == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.attention_schedule import schedule_attention
+from ortpkg.compiler.schedules.attention.attention_schedule import schedule_attention
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Convert,

@@ -12,8 +12,8 @@ import pytest
 from ortpkg.compiler.emission.llvm_kernel import EmissionOptions, kernel_function
 from ortpkg.compiler.emission.object_compiler import ObjectCompiler
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.attention_schedule import schedule_attention
-from ortpkg.compiler.schedules.attention_tiling import attention_tiling
+from ortpkg.compiler.schedules.attention.attention_schedule import schedule_attention
+from ortpkg.compiler.schedules.attention.attention_tiling import attention_tiling
 from ortpkg.compiler.schedules.machine_model import MachineModel
 from ortpkg.compiler.tensor_ir.elements import (
     Call,

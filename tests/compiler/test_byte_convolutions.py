@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.convolution_schedule import schedule_convolution
+from ortpkg.compiler.schedules.windows.convolution_schedule import schedule_convolution
 from ortpkg.compiler.tensor_ir.elements import Coordinate, Element, Number, Read, Tensor
 from ortpkg.compiler.tensor_ir.operations import Convolution, Window
 from tests.compiler.native_targets import AARCH64, V2, V3, V4, VNNI, NativeTarget

@@ -13,8 +13,8 @@ import pytest
 from ortpkg.compiler.emission.llvm_kernel import EmissionOptions, kernel_function
 from ortpkg.compiler.emission.object_compiler import ObjectCompiler
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.convolution_schedule import schedule_convolution
 from ortpkg.compiler.schedules.machine_model import MachineModel
+from ortpkg.compiler.schedules.windows.convolution_schedule import schedule_convolution
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Coordinate,

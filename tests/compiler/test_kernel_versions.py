@@ -8,7 +8,7 @@ import pytest
 from ortpkg.compiler.machine_code.program import Condition
 from ortpkg.compiler.schedules.kernel_maker import KernelMaker
 from ortpkg.compiler.schedules.kernel_versions import Version, versions_by_size
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.graph.shapes.expressions import Size, symbol
 from tests.compiler.native_targets import V4
 from tests.compiler.product_factories import close, floats, matrix_product, relu_of_biased, tensor

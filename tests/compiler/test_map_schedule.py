@@ -7,7 +7,7 @@ import pytest
 
 from ortpkg.compiler.loop_ir.kernel_text import kernel_text
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.map import schedule_map
+from ortpkg.compiler.schedules.rows.map import schedule_map
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Coordinate,

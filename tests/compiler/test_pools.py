@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.pool import schedule_pool
+from ortpkg.compiler.schedules.windows.pool import schedule_pool
 from ortpkg.compiler.tensor_ir.elements import Call, Function, Made, Number, Tensor
 from ortpkg.compiler.tensor_ir.operations import Pool, PoolFunction, Window
 from ortpkg.graph.shapes.expressions import symbol

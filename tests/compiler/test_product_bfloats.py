@@ -12,7 +12,7 @@ from ortpkg.compiler.fusion.bf16_rounding import round_products
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.machine_code.cpu_targets import reason_against_this_machine, target_named
 from ortpkg.compiler.passes import optimized
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.elements import Call, Convert, Element, Function, Read, Tensor
 from ortpkg.compiler.tensor_ir.operations import Map, Product
 from ortpkg.compiler.tensor_ir.tensor_program import TensorProgram

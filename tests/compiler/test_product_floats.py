@@ -10,7 +10,7 @@ from ortpkg.compiler.emission.object_compiler import ObjectCompiler
 from ortpkg.compiler.loop_ir.kernel_text import kernel_text
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Convert,

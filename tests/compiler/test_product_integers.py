@@ -10,7 +10,7 @@ from ortpkg.compiler.emission.object_compiler import ObjectCompiler
 from ortpkg.compiler.loop_ir.kernel import Kernel
 from ortpkg.compiler.loop_ir.kernel_builder import KernelBuilder
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Convert,

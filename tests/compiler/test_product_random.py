@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Element,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.operations import Product
 from ortpkg.graph.shapes.expressions import symbol
 from tests.compiler.native_targets import NATIVE_TARGETS, V2, V3, NativeTarget

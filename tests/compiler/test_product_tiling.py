@@ -6,7 +6,11 @@ import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.product_tiling import ProductSizes, ProductTiling, product_tiling
+from ortpkg.compiler.schedules.products.product_tiling import (
+    ProductSizes,
+    ProductTiling,
+    product_tiling,
+)
 from ortpkg.graph.shapes.expressions import Size, symbol
 
 _V4 = MachineModel(vector_nbytes=64, register_count=32, l2_nbytes=1 << 20)

@@ -11,8 +11,8 @@ from ortpkg.compiler.emission.llvm_kernel import EmissionOptions, kernel_functio
 from ortpkg.compiler.emission.object_compiler import ObjectCompiler
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.recurrence import schedule_recurrence
-from ortpkg.compiler.schedules.recurrence_tiling import recurrence_tiling
+from ortpkg.compiler.schedules.recurrences.recurrence import schedule_recurrence
+from ortpkg.compiler.schedules.recurrences.recurrence_tiling import recurrence_tiling
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Convert,

@@ -10,7 +10,7 @@ import pytest
 
 from ortpkg.compiler.loop_ir.kernel_text import kernel_text
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.reduce import schedule_reduce
+from ortpkg.compiler.schedules.rows.reduce import schedule_reduce
 from ortpkg.compiler.tensor_ir.elements import Call, Function, Made, Number, Read, Tensor, along
 from ortpkg.compiler.tensor_ir.operations import Combiner, Reduce
 from ortpkg.graph.shapes.expressions import evaluate, symbol

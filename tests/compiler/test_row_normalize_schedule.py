@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.row_normalize import schedule_row_normalize
+from ortpkg.compiler.schedules.rows.row_normalize import schedule_row_normalize
 from ortpkg.compiler.tensor_ir.elements import (
     Call,
     Convert,

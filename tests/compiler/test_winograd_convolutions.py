@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
-from ortpkg.compiler.schedules.convolution_schedule import schedule_convolution
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.winograd_convolution import winograd_convolution
-from ortpkg.compiler.schedules.winograd_tiling import WinogradTiling, winograd_tiling
-from ortpkg.compiler.schedules.winograd_transforms import transformed_weights
+from ortpkg.compiler.schedules.windows.convolution_schedule import schedule_convolution
+from ortpkg.compiler.schedules.windows.winograd_convolution import winograd_convolution
+from ortpkg.compiler.schedules.windows.winograd_tiling import WinogradTiling, winograd_tiling
+from ortpkg.compiler.schedules.windows.winograd_transforms import transformed_weights
 from ortpkg.compiler.tensor_ir.elements import Call, Coordinate, Function, Made, Read, Tensor
 from ortpkg.compiler.tensor_ir.operations import Convolution, Window
 from ortpkg.graph.shapes.expressions import symbol

@@ -12,7 +12,7 @@ import pytest
 from ortpkg.compiler.machine_code.cpu_targets import host_target
 from ortpkg.foundations.ep_names import LLVM_EP
 from ortpkg.foundations.errors import RunError
-from ortpkg.runtime.providers.llvm_execution_provider import CHECK_ENTRY
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import CHECK_ENTRY
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import SessionOptions
 from tests.engine.transformers.transformation import HEADER

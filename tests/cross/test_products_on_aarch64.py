@@ -5,7 +5,7 @@ import pytest
 
 from ortpkg.compiler.loop_ir.loop_types import Scalar
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.product import schedule_product
+from ortpkg.compiler.schedules.products.product import schedule_product
 from ortpkg.compiler.tensor_ir.elements import Convert
 from ortpkg.compiler.tensor_ir.operations import Product
 from ortpkg.graph.shapes.expressions import symbol

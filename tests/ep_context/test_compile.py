@@ -32,7 +32,7 @@ from ortpkg.foundations.errors import (
 )
 from ortpkg.runtime.ep_context.ep_context_file import open_context_file
 from ortpkg.runtime.providers import plugins
-from ortpkg.runtime.providers.llvm_compatibility import compatibility_info, host_extras
+from ortpkg.runtime.providers.llvm.llvm_compatibility import compatibility_info, host_extras
 from tests.ep_context.at_work import AtWork
 from tests.ep_context.compiling import WIDTH, compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, X

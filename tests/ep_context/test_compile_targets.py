@@ -18,7 +18,7 @@ from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.machine.machine import Machine
 from ortpkg.machine.machine_probe import probe
 from ortpkg.machine.profiles import make_profile
-from ortpkg.runtime.providers.llvm_compatibility import distance
+from ortpkg.runtime.providers.llvm.llvm_compatibility import distance
 from ortpkg.selection.matching.variant_facts import Precision, precision_of
 from tests.ep_context.compiling import compiled, tree
 from tests.ep_context.conftest import EXPECTED, X
@@ -182,7 +182,7 @@ def test_without_a_compiler_the_nearest_target_comes_first_whatever_was_declared
     assert nearest is not None
     older = [each for each in _TARGETS if each.startswith(f"{nearest.os}-{nearest.family}")]
     compiled(package, ep="llvm", targets=tuple(reversed(older)))
-    monkeypatch.setattr("ortpkg.runtime.providers.llvm_factory.has_compiler", lambda: False)
+    monkeypatch.setattr("ortpkg.runtime.providers.llvm.llvm_factory.has_compiler", lambda: False)
     selection = ortpkg.ModelPackage(package).select()
     assert selection.best is not None
     assert selection.best.variant.name == f"plain-{nearest.short_name}"

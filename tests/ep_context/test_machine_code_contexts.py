@@ -20,7 +20,7 @@ from ortpkg.foundations.ep_names import LLVM_EP
 from ortpkg.foundations.errors import CompileError, EpContextError, StatusCode
 from ortpkg.runtime.ep_context.context_file_writing import write_context_file
 from ortpkg.runtime.ep_context.ep_context_file import Part, open_context_file
-from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import LLVMExecutionProvider
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.ep_context.conftest import EXPECTED, X

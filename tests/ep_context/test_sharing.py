@@ -32,10 +32,10 @@ from ortpkg.runtime.engine import ep_context_model
 from ortpkg.runtime.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.runtime.ep_context.ep_context_file import ContextEntry, Part, open_context_file
 from ortpkg.runtime.ep_context.ep_context_workspace import EpContextWorkspace, shared_workspace
-from ortpkg.runtime.providers import llvm_execution_provider
 from ortpkg.runtime.providers.compiled_partition import CompiledPartition
 from ortpkg.runtime.providers.execution_provider import FusedNode
-from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.providers.llvm import llvm_execution_provider
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import LLVMExecutionProvider
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import SessionOptions
 from tests.ep_context.conftest import EXPECTED, X

@@ -14,7 +14,7 @@ from ortpkg.package.package_info import PackageFormat, PackageInfo, ValueInfo
 from ortpkg.runtime.kernels.device_tensor import DeviceTensor
 from ortpkg.runtime.pipelines.kept_values import kept_values
 from ortpkg.runtime.pipelines.pipeline_session import PipelineSession
-from ortpkg.runtime.session.device_values import DeviceBorders
+from ortpkg.runtime.session.values.device_values import DeviceBorders
 
 MEMORY = "Acme:0"
 

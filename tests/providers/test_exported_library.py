@@ -16,7 +16,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.shapes.inference import infer_types
 from ortpkg.runtime.kernels.op_kernel import OpKernelContext
 from ortpkg.runtime.providers.execution_provider import FusedNode, MetaDef
-from ortpkg.runtime.providers.llvm_execution_provider import LLVMExecutionProvider
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import LLVMExecutionProvider
 from ortpkg.runtime.providers.partition_body import fused_node_of
 from tests.machine_code.native_programs import Context
 

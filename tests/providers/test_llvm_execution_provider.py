@@ -36,7 +36,7 @@ from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.machine.machine_probe import probe
-from ortpkg.runtime.providers.llvm_compatibility import host_extras
+from ortpkg.runtime.providers.llvm.llvm_compatibility import host_extras
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import RunOptions, SessionOptions
 
@@ -321,7 +321,7 @@ def test_code_of_a_compiler_that_was_wrong_is_refused(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr("ortpkg.runtime.providers.llvm_execution_provider.COMPILER_VERSION", 2)
+        before.setattr("ortpkg.runtime.providers.llvm.llvm_execution_provider.COMPILER_VERSION", 2)
         made = _context(model)
     said = (
         r"its SDK version was 'compiler 2', here it is 'compiler 3 or newer: older code may write"
@@ -425,7 +425,7 @@ def test_a_cpu_without_products_of_bfloat16_is_refused_their_precision(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.runtime.providers.llvm_options.host_extras", lambda target: ("avx512_vnni",)
+        "ortpkg.runtime.providers.llvm.llvm_options.host_extras", lambda target: ("avx512_vnni",)
     )
     with pytest.raises(
         InvalidSessionOptionError, match=r"bfloat16, and (this machine's CPU lacks|linux-)"

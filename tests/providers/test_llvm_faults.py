@@ -26,7 +26,7 @@ from ortpkg.foundations.errors import (
 from ortpkg.machine.machine_probe import probe
 from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.runtime.providers.ep_registry import find_factory
-from ortpkg.runtime.providers.llvm_compatibility import compatibility_info
+from ortpkg.runtime.providers.llvm.llvm_compatibility import compatibility_info
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import SessionOptions
 
@@ -168,7 +168,7 @@ def test_without_llvmlite_the_cpu_provider_stands_in_and_says_what_to_install(
     model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.runtime.providers.llvm_execution_provider.has_compiler", lambda: False
+        "ortpkg.runtime.providers.llvm.llvm_execution_provider.has_compiler", lambda: False
     )
     with (
         caplog.at_level(logging.WARNING),

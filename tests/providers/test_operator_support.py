@@ -13,7 +13,7 @@ from ortpkg.runtime.kernels.cpu_kernels import cpu_kernel_registry
 from ortpkg.runtime.providers import operator_support
 from ortpkg.runtime.providers.cpu_factory import CpuEpFactory
 from ortpkg.runtime.providers.ep_factory import EpFactory
-from ortpkg.runtime.providers.llvm_factory import LlvmEpFactory
+from ortpkg.runtime.providers.llvm.llvm_factory import LlvmEpFactory
 from ortpkg.runtime.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.runtime.providers.operator_support import (

@@ -18,7 +18,7 @@ from ortpkg.report.context_facts import ContextState
 from ortpkg.report.sections import integrity_section as module
 from ortpkg.report.sections.integrity_section import IntegritySection, integrity_section
 from ortpkg.report.sections.section import Status
-from ortpkg.runtime.providers import llvm_execution_provider
+from ortpkg.runtime.providers.llvm import llvm_execution_provider
 from tests.ep_context.compiling import compiled
 from tests.ep_context.test_context_trust import signed
 from tests.report.conftest import DIGITS

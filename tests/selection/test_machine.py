@@ -21,7 +21,7 @@ from ortpkg.runtime.providers import machine_offer as machine
 from ortpkg.runtime.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.runtime.providers.ep_registry import AvailableFactories
 from ortpkg.runtime.providers.installed_distribution import InstalledDistribution
-from ortpkg.runtime.providers.llvm_compatibility import compatibility_info, rate
+from ortpkg.runtime.providers.llvm.llvm_compatibility import compatibility_info, rate
 from ortpkg.runtime.providers.machine_offer import (
     MachineOffer,
     asked_once,

@@ -189,7 +189,7 @@ def test_machine_code_comes_before_the_cpu_provider_where_it_can_be_compiled(
         assert [each.provider for each in session.get_partitions()] == [LLVM_EP]
         np.testing.assert_allclose(session.run(None, X)[0], -np.exp(X["x"]), rtol=1e-5)
     default_providers.supported_ep_names.cache_clear()
-    monkeypatch.setattr("ortpkg.runtime.providers.llvm_factory.has_compiler", lambda: False)
+    monkeypatch.setattr("ortpkg.runtime.providers.llvm.llvm_factory.has_compiler", lambda: False)
     assert LLVM_EP not in default_ep_names(SessionOptions())
 
 

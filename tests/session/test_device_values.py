@@ -21,10 +21,10 @@ from ortpkg.runtime.providers import device_memories
 from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.runtime.providers.device_memories import DeviceNumbers, open_memory
 from ortpkg.runtime.providers.native_execution_provider import NativeExecutionProvider
-from ortpkg.runtime.session.device_values import DeviceBorders, device_borders
 from ortpkg.runtime.session.io_binding import IOBinding
 from ortpkg.runtime.session.session_plan import describe_plan
 from ortpkg.runtime.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session.values.device_values import DeviceBorders, device_borders
 from tests.session.far_devices import FarDevice, FarLibrary
 
 EP, MEMORY = "AcmeExecutionProvider", "Acme:0"

@@ -21,7 +21,7 @@ from ortpkg.foundations.errors import (
 )
 from ortpkg.machine.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.runtime.session.environment import global_thread_pool_sizes
-from ortpkg.runtime.session.ort_ep_device import OrtEpDevice
+from ortpkg.runtime.session.values.ort_ep_device import OrtEpDevice
 from tests.session.conftest import model_of, session_of
 
 pytestmark = pytest.mark.usefixtures("warm_processes")

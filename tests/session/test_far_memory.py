@@ -37,9 +37,9 @@ from ortpkg.runtime.providers.execution_provider import (
 from ortpkg.runtime.session import session_parts
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import ExecutionMode
-from ortpkg.runtime.session.ort_value import OrtValue
 from ortpkg.runtime.session.session_plan import describe_plan
 from ortpkg.runtime.session.session_state import SessionState, create_session_state
+from ortpkg.runtime.session.values.ort_value import OrtValue
 from tests.session.conftest import model_of, options_of, session_of
 from tests.session.far_devices import FarCompilingProvider, FarDevice, FarKernelProvider
 

@@ -11,7 +11,7 @@ import pytest
 import ortpkg
 from ortpkg.foundations.errors import InvalidFeedError, UsageError
 from ortpkg.runtime.session.inference_session import InferenceSession
-from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value import OrtValue
 from tests.session.conftest import model_of, session_of
 
 TEXT = "g (float[N] x) => (float[N] y, float[N] z) { y = Neg(x) z = Abs(x) }"

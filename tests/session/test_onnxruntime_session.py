@@ -19,7 +19,7 @@ from ortpkg.foundations.errors import (
     UnknownExecutionProviderError,
 )
 from ortpkg.runtime.session.inference_session import InferenceSession
-from ortpkg.runtime.session.ort_ep_device import offered_ep_devices
+from ortpkg.runtime.session.values.ort_ep_device import offered_ep_devices
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]

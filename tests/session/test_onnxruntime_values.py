@@ -14,8 +14,8 @@ from onnxruntime.capi import onnxruntime_pybind11_state as their_native
 import ortpkg
 from ortpkg.capi import onnxruntime_pybind11_state as our_native
 from ortpkg.foundations.errors import UsageError
-from ortpkg.runtime.session.ort_value import OrtValue
-from ortpkg.runtime.session.sparse_tensor import SparseTensor
+from ortpkg.runtime.session.values.ort_value import OrtValue
+from ortpkg.runtime.session.values.sparse_tensor import SparseTensor
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]

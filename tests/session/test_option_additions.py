@@ -22,7 +22,7 @@ from ortpkg.foundations.errors import (
 )
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import RunOptions, SessionOptions
-from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value import OrtValue
 from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]

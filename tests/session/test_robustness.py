@@ -24,7 +24,7 @@ from ortpkg.foundations.errors import (
 )
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import ExecutionMode, SessionOptions
-from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value import OrtValue
 from tests.graph.model_factories import external_tensor, parse, save
 from tests.session.conftest import ENDLESS_LOOP, session_of
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ortpkg.compiler.schedules.attention_schedule import schedule_attention
-from ortpkg.compiler.schedules.convolution_schedule import schedule_convolution
+from ortpkg.compiler.schedules.attention.attention_schedule import schedule_attention
 from ortpkg.compiler.schedules.machine_model import MachineModel
-from ortpkg.compiler.schedules.map import schedule_map
-from ortpkg.compiler.schedules.pool import schedule_pool
-from ortpkg.compiler.schedules.product import schedule_product
-from ortpkg.compiler.schedules.recurrence import schedule_recurrence
-from ortpkg.compiler.schedules.reduce import schedule_reduce
-from ortpkg.compiler.schedules.row_normalize import schedule_row_normalize
+from ortpkg.compiler.schedules.products.product import schedule_product
+from ortpkg.compiler.schedules.recurrences.recurrence import schedule_recurrence
+from ortpkg.compiler.schedules.rows.map import schedule_map
+from ortpkg.compiler.schedules.rows.reduce import schedule_reduce
+from ortpkg.compiler.schedules.rows.row_normalize import schedule_row_normalize
 from ortpkg.compiler.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.compiler.schedules.windows.convolution_schedule import schedule_convolution
+from ortpkg.compiler.schedules.windows.pool import schedule_pool
 from ortpkg.compiler.tensor_ir.elements import Tensor
 from ortpkg.compiler.tensor_ir.operations import (
     Alias,

@@ -24,16 +24,6 @@ from ortpkg.runtime.kernels import (
     image,
     image_decoder,
     linear_models,
-    microsoft_attention,
-    microsoft_gather,
-    microsoft_generation,
-    microsoft_group_query_attention,
-    microsoft_matmul,
-    microsoft_moe,
-    microsoft_normalization,
-    microsoft_pooling,
-    microsoft_quantization,
-    microsoft_sparse_attention,
     normalization,
     pooling,
     quantization,
@@ -57,6 +47,18 @@ from ortpkg.runtime.kernels import (
     tree_kernels,
 )
 from ortpkg.runtime.kernels.kernel_registry import KernelRegistry, kernel_defs_of
+from ortpkg.runtime.kernels.microsoft import (
+    microsoft_attention,
+    microsoft_gather,
+    microsoft_generation,
+    microsoft_group_query_attention,
+    microsoft_matmul,
+    microsoft_moe,
+    microsoft_normalization,
+    microsoft_pooling,
+    microsoft_quantization,
+    microsoft_sparse_attention,
+)
 
 #: No two define a kernel for the same operator, version and types.
 CPU_KERNEL_MODULES = (

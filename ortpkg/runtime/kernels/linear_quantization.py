@@ -1,7 +1,8 @@
 """Linear quantization and back: y = saturate(round(x / scale) + zero point), halves to even.
 
 Functions here take and return arrays; the kernels around them are in
-:mod:`ortpkg.runtime.kernels.quantization` and :mod:`ortpkg.runtime.kernels.microsoft_quantization`.
+:mod:`ortpkg.runtime.kernels.quantization` and
+:mod:`ortpkg.runtime.kernels.microsoft.microsoft_quantization`.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from ortpkg.runtime.providers.ep_discovery.ep_libraries import (
     installed_ep_libraries,
 )
 from ortpkg.runtime.providers.ep_factory import CpuDevicesEpFactory, EpFactory
-from ortpkg.runtime.providers.llvm_compiler import has_compiler
+from ortpkg.runtime.providers.llvm.llvm_compiler import has_compiler
 from ortpkg.runtime.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,
     installed_distributions,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def _llvm_factory() -> EpFactory:
-    from ortpkg.runtime.providers.llvm_factory import LlvmEpFactory  # only where it is offered
+    from ortpkg.runtime.providers.llvm.llvm_factory import LlvmEpFactory  # only where it is offered
 
     return LlvmEpFactory()
 

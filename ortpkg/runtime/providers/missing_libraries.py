@@ -9,7 +9,7 @@ from ortpkg.foundations.errors import MissingExtraError, missing_library_text, q
 from ortpkg.machine.hardware import EpDevice
 from ortpkg.runtime.providers.ep_registry import find_factory
 from ortpkg.runtime.providers.installed_distribution import find_distributions
-from ortpkg.runtime.providers.llvm_compiler import has_compiler
+from ortpkg.runtime.providers.llvm.llvm_compiler import has_compiler
 
 #: Backend → its library's name in messages.
 LIBRARY_OF_BACKEND = {"openvino": "OpenVINO", "onnxruntime": "onnxruntime"}

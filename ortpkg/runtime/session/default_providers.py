@@ -23,7 +23,7 @@ from ortpkg.runtime.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.runtime.providers.ep_factory import EpFactory, is_offered_unnamed
 from ortpkg.runtime.providers.ep_registry import available_factories
 from ortpkg.runtime.providers.execution_provider import ExecutionProvider
-from ortpkg.runtime.providers.llvm_compiler import has_compiler
+from ortpkg.runtime.providers.llvm.llvm_compiler import has_compiler
 from ortpkg.runtime.providers.onnxruntime_factory import installed_distributions
 from ortpkg.runtime.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.runtime.session.options import ExecutionMode, SessionOptions

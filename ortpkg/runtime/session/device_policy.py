@@ -8,8 +8,8 @@ from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.graph.model import Model
 from ortpkg.machine.hardware import EpDevice
 from ortpkg.machine.policies import POLICIES, device_kind
-from ortpkg.runtime.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
-from ortpkg.runtime.session.ort_ep_device import OrtEpDevice, offered_ep_devices
+from ortpkg.runtime.session.values.onnxruntime_enums import OrtExecutionProviderDevicePolicy
+from ortpkg.runtime.session.values.ort_ep_device import OrtEpDevice, offered_ep_devices
 
 #: Called with all devices, the model's metadata, the runtime's metadata (empty), and the most
 #: devices to choose.

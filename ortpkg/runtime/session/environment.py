@@ -28,13 +28,13 @@ from ortpkg.machine.machine_probe import probe
 from ortpkg.runtime.providers.ep_registry import available_factories, find_factory
 from ortpkg.runtime.providers.missing_libraries import absent_library_text
 from ortpkg.runtime.providers.plugins import Plugin, register_plugin, unregister_plugin
-from ortpkg.runtime.session.known_attributes import whole_number
-from ortpkg.runtime.session.memory_info import OrtArenaCfg, OrtMemoryInfo
-from ortpkg.runtime.session.onnxruntime_enums import (
+from ortpkg.runtime.session.values.known_attributes import whole_number
+from ortpkg.runtime.session.values.memory_info import OrtArenaCfg, OrtMemoryInfo
+from ortpkg.runtime.session.values.onnxruntime_enums import (
     OrtCompiledModelCompatibility,
     OrtDeviceEpIncompatibilityReason,
 )
-from ortpkg.runtime.session.ort_ep_device import (
+from ortpkg.runtime.session.values.ort_ep_device import (
     OrtEpDevice,
     OrtHardwareDevice,
     as_ep_device,

@@ -28,10 +28,10 @@ from ortpkg.graph.types import (
 )
 from ortpkg.runtime.kernels.device_tensor import DeviceTensor
 from ortpkg.runtime.kernels.op_kernel import Tensor, Value
-from ortpkg.runtime.session.device_values import as_array
 from ortpkg.runtime.session.node_args import NodeArg
-from ortpkg.runtime.session.ort_value import OrtValue
-from ortpkg.runtime.session.sparse_tensor import SparseTensor
+from ortpkg.runtime.session.values.device_values import as_array
+from ortpkg.runtime.session.values.ort_value import OrtValue
+from ortpkg.runtime.session.values.sparse_tensor import SparseTensor
 
 _MOST_NAMES_SHOWN = 10
 _MOST_BYTES_SHOWN = 40

@@ -27,13 +27,6 @@ from ortpkg.runtime.providers.isolated_model import LoadLimits
 from ortpkg.runtime.session.added_transformers import OwnTransformers
 from ortpkg.runtime.session.async_runs import AsyncCallback, AsyncRuns
 from ortpkg.runtime.session.caller_warnings import warn_caller
-from ortpkg.runtime.session.device_values import (
-    NO_BORDERS,
-    DeviceBorders,
-    Left,
-    device_borders,
-    placed,
-)
 from ortpkg.runtime.session.feeds import FeedCheck, check_all_are_fed, check_output_names
 from ortpkg.runtime.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.runtime.session.named_providers import options_allow_fallback
@@ -46,7 +39,6 @@ from ortpkg.runtime.session.options import (
     check_options,
 )
 from ortpkg.runtime.session.options_of_model import with_options_of_model
-from ortpkg.runtime.session.ort_value import OrtValue
 from ortpkg.runtime.session.pickled_session import remade, session_recipe
 from ortpkg.runtime.session.provider_list import ProviderName
 from ortpkg.runtime.session.session_parts import make_session_parts
@@ -60,6 +52,14 @@ from ortpkg.runtime.session.session_wishes import (
 )
 from ortpkg.runtime.session.sparse_outputs import with_sparse_outputs
 from ortpkg.runtime.session.thread_choice import ThreadChoice
+from ortpkg.runtime.session.values.device_values import (
+    NO_BORDERS,
+    DeviceBorders,
+    Left,
+    device_borders,
+    placed,
+)
+from ortpkg.runtime.session.values.ort_value import OrtValue
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.foundations.storage.file_replacement import write_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_walk import walk_graphs
-from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value import OrtValue
 
 #: Alignment of data in files, in bytes, for mapping it.
 _ALIGNMENT = 4096

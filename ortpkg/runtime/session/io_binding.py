@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ortpkg.foundations.errors import InvalidFeedError, UsageError, quoted
 from ortpkg.runtime.kernels.device_tensor import DeviceTensor
 from ortpkg.runtime.kernels.op_kernel import Tensor, Value
-from ortpkg.runtime.session.device_values import (
+from ortpkg.runtime.session.node_args import NodeArg
+from ortpkg.runtime.session.values.device_values import (
     Left,
     as_array,
     copy_tensor,
@@ -19,10 +20,9 @@ from ortpkg.runtime.session.device_values import (
     open_memory,
     placed,
 )
-from ortpkg.runtime.session.node_args import NodeArg
-from ortpkg.runtime.session.ort_device import OrtDevice, check_is_host
-from ortpkg.runtime.session.ort_value import OrtValue, array_at
-from ortpkg.runtime.session.ort_value_vector import OrtValueVector
+from ortpkg.runtime.session.values.ort_device import OrtDevice, check_is_host
+from ortpkg.runtime.session.values.ort_value import OrtValue, array_at
+from ortpkg.runtime.session.values.ort_value_vector import OrtValueVector
 
 _CPU = "cpu"
 

@@ -11,7 +11,7 @@ from ortpkg.foundations.errors import UsageError, quoted
 from ortpkg.graph.adapter_file import FORMAT_VERSION, AdapterFile, read_adapter, write_adapter
 from ortpkg.graph.types import ElementType
 from ortpkg.runtime.kernels.op_kernel import Tensor
-from ortpkg.runtime.session.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value import OrtValue
 
 
 class AdapterFormat:

@@ -27,8 +27,8 @@ from ortpkg.runtime.session.initializer_places import (
     place_in_file,
     place_initializers,
 )
-from ortpkg.runtime.session.onnxruntime_enums import OrtCompileApiFlags
 from ortpkg.runtime.session.options import BACKEND_ENTRY, GraphOptimizationLevel, SessionOptions
+from ortpkg.runtime.session.values.onnxruntime_enums import OrtCompileApiFlags
 
 _SUFFIX = ".onnx"
 

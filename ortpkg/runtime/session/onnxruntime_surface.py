@@ -13,21 +13,21 @@ from ortpkg.foundations.ep_names import CPU_EP
 from ortpkg.foundations.errors import SessionError, UsageError
 from ortpkg.runtime.kernels.op_kernel import Value
 from ortpkg.runtime.providers.device_memories import memory_named, numbers_of
-from ortpkg.runtime.session.device_values import NO_BORDERS, DeviceBorders
 from ortpkg.runtime.session.io_binding import IOBinding
-from ortpkg.runtime.session.memory_info import OrtMemoryInfo
-from ortpkg.runtime.session.onnxruntime_enums import (
+from ortpkg.runtime.session.options import RunOptions
+from ortpkg.runtime.session.session_answers import SessionAnswers
+from ortpkg.runtime.session.values.device_values import NO_BORDERS, DeviceBorders
+from ortpkg.runtime.session.values.memory_info import OrtMemoryInfo
+from ortpkg.runtime.session.values.onnxruntime_enums import (
     OrtAllocatorType,
     OrtDeviceMemoryType,
     OrtMemoryInfoDeviceType,
     OrtMemType,
 )
-from ortpkg.runtime.session.options import RunOptions
-from ortpkg.runtime.session.ort_device import OrtDevice, check_is_host
-from ortpkg.runtime.session.ort_ep_device import OrtEpDevice, offered_ep_devices
-from ortpkg.runtime.session.ort_value import OrtValue
-from ortpkg.runtime.session.ort_value_vector import OrtValueVector
-from ortpkg.runtime.session.session_answers import SessionAnswers
+from ortpkg.runtime.session.values.ort_device import OrtDevice, check_is_host
+from ortpkg.runtime.session.values.ort_ep_device import OrtEpDevice, offered_ep_devices
+from ortpkg.runtime.session.values.ort_value import OrtValue
+from ortpkg.runtime.session.values.ort_value_vector import OrtValueVector
 
 #: Config entry of ONNX Runtime: "1" lets a session report which provider runs which nodes.
 RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"

@@ -28,13 +28,13 @@ from ortpkg.runtime.ep_context.ep_context_data import (
     checked_size,
 )
 from ortpkg.runtime.providers.missing_libraries import absent_library_text
-from ortpkg.runtime.session.known_attributes import KnownAttributesOnly
-from ortpkg.runtime.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
-from ortpkg.runtime.session.ort_ep_device import OrtEpDevice, as_ep_device
+from ortpkg.runtime.session.values.known_attributes import KnownAttributesOnly
+from ortpkg.runtime.session.values.onnxruntime_enums import OrtExecutionProviderDevicePolicy
+from ortpkg.runtime.session.values.ort_ep_device import OrtEpDevice, as_ep_device
 
 if TYPE_CHECKING:
     from ortpkg.runtime.session.device_policy import DevicePolicy, PolicyDelegate
-    from ortpkg.runtime.session.ort_value import OrtValue
+    from ortpkg.runtime.session.values.ort_value import OrtValue
 
 _LARGEST_SIZE = (1 << 63) - 1
 

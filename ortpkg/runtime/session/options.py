@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.foundations.errors import InvalidSessionOptionError, quoted
-from ortpkg.runtime.session.known_attributes import KnownAttributesOnly
-from ortpkg.runtime.session.onnxruntime_enums import ExecutionOrder, NamedNumber
 from ortpkg.runtime.session.option_additions import OptionAdditions
+from ortpkg.runtime.session.values.known_attributes import KnownAttributesOnly
+from ortpkg.runtime.session.values.onnxruntime_enums import ExecutionOrder, NamedNumber
 
 if TYPE_CHECKING:
     from ortpkg.runtime.session.lora_adapter import LoraAdapter

@@ -59,7 +59,7 @@ from ortpkg.runtime.session.session_wishes import (
     load_wished,
 )
 from ortpkg.runtime.session.sparse_outputs import sparse_outputs_of
-from ortpkg.runtime.session.sparse_tensor import SparseTensor
+from ortpkg.runtime.session.values.sparse_tensor import SparseTensor
 
 
 def make_session_parts(wishes: SessionWishes) -> SessionParts:

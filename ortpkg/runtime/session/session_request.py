@@ -16,10 +16,10 @@ from ortpkg.graph.model_file import ModelSource
 from ortpkg.machine.json_form import ep_device_from_json, ep_device_to_json
 from ortpkg.runtime.ep_context.ep_context_options import CONTEXT_ENABLE, SHARE_EP_CONTEXTS
 from ortpkg.runtime.session.crossing_values import pack_values, unpack_values
-from ortpkg.runtime.session.onnxruntime_enums import ExecutionOrder
 from ortpkg.runtime.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
-from ortpkg.runtime.session.ort_value import OrtValue
 from ortpkg.runtime.session.session_providers import ProviderRequest
+from ortpkg.runtime.session.values.onnxruntime_enums import ExecutionOrder
+from ortpkg.runtime.session.values.ort_value import OrtValue
 
 #: Options that are sent as numbers → the enumeration that the child makes of them.
 _ENUMERATIONS: Mapping[str, Any] = {

@@ -27,7 +27,7 @@ from ortpkg.runtime.session.session_providers import (
 from ortpkg.runtime.session.session_state import (
     SessionState,
 )
-from ortpkg.runtime.session.sparse_tensor import SparseTensor
+from ortpkg.runtime.session.values.sparse_tensor import SparseTensor
 
 #: Checks a model's EPContext nodes; returns the context files that may be loaded, already open.
 ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]

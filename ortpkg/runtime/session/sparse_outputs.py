@@ -9,7 +9,7 @@ import numpy as np
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.initializers import SparseInitializer
 from ortpkg.runtime.kernels.op_kernel import Value
-from ortpkg.runtime.session.sparse_tensor import SparseCooView, SparseTensor
+from ortpkg.runtime.session.values.sparse_tensor import SparseCooView, SparseTensor
 
 
 def sparse_outputs_of(graph: Graph) -> dict[int, SparseTensor]:

@@ -18,7 +18,7 @@ from ortpkg.compiler.machine_code.cpu_targets import (
 )
 from ortpkg.foundations.ep_names import LLVM_EP
 from ortpkg.foundations.errors import OrtpkgError
-from ortpkg.runtime.providers.llvm_execution_provider import CHECK_ENTRY
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import CHECK_ENTRY
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import GraphOptimizationLevel, SessionOptions
 from tests.fuzz.machine_code.comparison import difference

@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.foundations.errors import OrtpkgError
-from ortpkg.runtime.providers.llvm_execution_provider import CHECK_ENTRY, STANDBY_ENTRY
+from ortpkg.runtime.providers.llvm.llvm_execution_provider import CHECK_ENTRY, STANDBY_ENTRY
 from ortpkg.runtime.session.inference_session import InferenceSession
 from ortpkg.runtime.session.options import SessionOptions
 

@@ -1,0 +1,1 @@
+"""Schedules of recurrent layers: LSTM, GRU and RNN, step by step."""

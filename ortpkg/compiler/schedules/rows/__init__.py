@@ -1,0 +1,1 @@
+"""Schedules of maps, reductions and normalizations, along rows of numbers."""

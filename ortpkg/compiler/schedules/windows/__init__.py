@@ -1,0 +1,1 @@
+"""Schedules of convolutions and pools, which slide windows over images."""

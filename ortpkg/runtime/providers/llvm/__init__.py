@@ -1,0 +1,1 @@
+"""Execution provider of machine code: compiles partitions with LLVM and runs the programs."""

@@ -1,0 +1,1 @@
+"""Values and devices of sessions, as onnxruntime names them."""
