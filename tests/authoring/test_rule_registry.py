@@ -17,8 +17,8 @@ from ortpkg.package.rules import PACKAGE_RULES
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("ORT1", "no rule 'ORT1'; these begin with ORT1: ORT101, ORT102, ORT103, .*ORT127$"),
-        (" ort70", "these begin with ORT70: ORT701, ORT702, ORT703, ORT704, ORT705$"),
+        ("ORT1", r"no rule 'ORT1'; these begin with ORT1: ORT101, ORT102, .*, ORT1\d\d$"),
+        (" ort70", r"these begin with ORT70: ORT701, ORT702, .*, ORT70\d$"),
         ("ORT1O1", "these begin with ORT1: ORT101, "),
         ("ORT1011", "these begin with ORT101: ORT101$"),
         ("ORT9", "no rule 'ORT9'; ortpkg explain lists all$"),

@@ -157,7 +157,9 @@ def test_every_command_that_changes_files_has_a_dry_run(help_of: HelpOf) -> None
     records = {"bench"}  # adds to what is recorded of this machine; --no-record does not
     outputs = {"batch", "report"}  # into a folder or a file that has to be new
     credentials = {"login", "logout"}  # a password cannot be tried without sending it
-    assert lacking == reads | store | records | outputs | credentials
+    listed = reads | store | records | outputs | credentials
+    assert lacking - listed == set(), "give them --dry-run, or enter them above if they only read"
+    assert listed - lacking == set(), "they have --dry-run, or are gone: take them out above"
 
 
 def test_an_output_is_replaced_only_where_asked_for(ortpkg: RunCommand, folder: Path) -> None:

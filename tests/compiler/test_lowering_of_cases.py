@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 
+from ortpkg.compiler import lowering
 from ortpkg.compiler.lowering.lowering_scope import NotLoweredError
 from ortpkg.compiler.lowering.operator_lowerings import LOWERINGS, lower_graph
 from ortpkg.compiler.passes import optimized
@@ -53,6 +58,24 @@ def test_what_is_lowered_computes_what_onnx_says() -> None:
                     wrong.append(f"{case.name} ({stage}): {problem}")
     assert not wrong, "\n".join(wrong)
     assert lowered >= _LEAST_LOWERED, f"{lowered} lowered; left: {left}"
+
+
+def test_every_function_that_lowers_is_in_the_table_once() -> None:
+    folder = Path(lowering.__path__[0])
+    modules = [
+        import_module(f"{lowering.__name__}.{path.stem}")
+        for path in folder.glob("*.py")
+        if "\n@lowers(" in path.read_text(encoding="utf-8")
+    ]
+    tagged = Counter(
+        key
+        for module in modules
+        for function in vars(module).values()
+        if getattr(function, "__module__", "") == module.__name__
+        for key in getattr(function, "lowered_operators", ())
+    )
+    assert tagged.keys() - LOWERINGS.keys() == set(), "enter their module in operator_lowerings.py"
+    assert [key for key, count in tagged.items() if count > 1] == [], "two functions lower them"
 
 
 def test_a_transposed_convolution_spreads_its_source() -> None:

@@ -161,7 +161,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory, few_digits: Path) -> Asked:
 def test_every_command_is_here() -> None:
     lines = (*COMMANDS, *PARENTS, *LINES, *ALONE)
     named = {line.split()[0] for line in lines} - {"--version", "--help"}
-    assert named | NETWORK == set(app.COMMANDS)
+    assert set(app.COMMANDS) - named - NETWORK == set(), "add a line with them to LINES"
+    assert (named | NETWORK) - set(app.COMMANDS) == set(), "there are no such commands"
 
 
 @pytest.mark.sampled(2)

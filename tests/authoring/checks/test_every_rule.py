@@ -930,7 +930,10 @@ def test_every_rule_has_a_case_and_a_check() -> None:
     checked = {rule.id for check in PACKAGE_CHECKS.values() for rule in check.rules} | {
         release_rules.RELEASE_REFUSES.id
     }
-    assert tried == checked == {rule.id for rule in AUTHORING_RULES}
+    rules = {rule.id for rule in AUTHORING_RULES}
+    assert rules - checked == set(), "enter them with their check in PACKAGE_CHECKS"
+    assert rules - tried == set(), "add a RuleCase above"
+    assert (tried | checked) - rules == set(), "they are not in a module of authoring/rules"
 
 
 def test_targets_of_a_rule_are_those_whose_findings_it_has() -> None:
