@@ -24,7 +24,7 @@ def provider_options_by_ep(
             ``ep`` or, if that is None, of the EP that their keys imply: ``device_type`` is
             OpenVINO's, ``backend_type`` QNN's.
         ep: full name of the only EP that the caller wants.
-        named: see :func:`~ortpkg.ep_names.ep_named`.
+        named: see :func:`~ortpkg.foundations.ep_names.ep_named`.
 
     Raises:
         UsageError: the EP of the options is unclear, a value is not valid, or OpenVINO's
