@@ -65,11 +65,16 @@ from ortpkg.authoring.rules import (
 from ortpkg.authoring.rules.targets import CAUTIONS
 from ortpkg.foundations.documents.document_rules import Rule
 from ortpkg.foundations.errors import Finding, Severity
+from ortpkg.foundations.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.foundations.storage.hashing import Progress
+from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.reader import check_package
+from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.runtime.providers.ep_registry import all_known_names
 
 MOST_FINDINGS = 1000
+#: How often a package is checked again because a command changed it meanwhile.
+_MOST_ATTEMPTS = 50
 """Most findings of one check: a package can be made to have any number."""
 
 
@@ -241,14 +246,26 @@ def validate(
     if kind_of(root) is NamedKind.MODEL:
         return _model_findings(Path(root), rule_choice, known_targets)
     with package_folder(root, progress=progress) as folder:
-        return _package_findings(
-            folder,
-            rule_choice,
-            known_targets,
-            compat=compat,
-            allow_external_paths=allow_external_paths,
-            progress=progress,
-        )
+        for _ in range(_MOST_ATTEMPTS):
+            before = _state_of(folder)
+            findings = _package_findings(
+                folder,
+                rule_choice,
+                known_targets,
+                compat=compat,
+                allow_external_paths=allow_external_paths,
+                progress=progress,
+            )
+            if not findings or _state_of(folder) == before:
+                # otherwise a command changed the package meanwhile, and old documents met new files
+                break
+        return findings
+
+
+def _state_of(root: Path) -> list[FileStamp | None]:
+    """Return the state of the documents, of which every change of a package replaces one."""
+    documents = [root / MANIFEST, root / DIGESTS_FILE, *sorted(root.glob(f"*/*/{METADATA}"))]
+    return [file_stamp(path) for path in documents]
 
 
 def _model_findings(
