@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import ortpkg
@@ -80,6 +81,69 @@ def test_a_file_that_has_changed_is_refused(file: Path) -> None:
     pickled = pickle.dumps(session_of(file))
     file.write_bytes(OTHER)
     with pytest.raises(DigestMismatchError, match="another file than that of the pickled session"):
+        pickle.loads(pickled)
+
+
+def test_a_file_that_was_changed_since_the_session_was_made_is_not_pickled(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session = session_of("model.onnx")
+    monkeypatch.chdir("/")
+    assert pickle.loads(pickle.dumps(session)).run(None, {"x": X})[0].tolist() == [6, 8]
+    file.write_bytes(OTHER)
+    with pytest.raises(SessionError, match=r"was changed after the session was made; make the"):
+        pickle.dumps(session)
+    monkeypatch.chdir(tmp_path)
+    session.set_providers(["CPUExecutionProvider"])  # reads the model as it is now
+    assert pickle.loads(pickle.dumps(session)).run(None, {"x": X})[0].tolist() == [9, 16]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """External data of ``file``, in a folder that is a link."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "net").symlink_to("real")
+    proto = model_of("g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
+    weights = np.array([1, 2], np.float32)
+    proto.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weights, "w"))
+    onnx.save(
+        proto,
+        tmp_path / "net/model.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    return tmp_path / "net/weights.bin"
+
+
+def test_changed_external_data_is_refused(data: Path) -> None:
+    session = session_of(data.with_name("model.onnx"))
+    pickled = pickle.dumps(session)
+    assert pickle.loads(pickled).run(None, {"x": X})[0].tolist() == [4, 6]
+    assert b"real" not in pickled  # links may lead elsewhere on another machine
+    content = data.read_bytes()
+    data.unlink()
+    with pytest.raises(SessionError, match=r"weights\.bin' cannot be read here"):
+        pickle.loads(pickled)
+    data.write_bytes(content)
+    assert pickle.loads(pickled).run(None, {"x": X})[0].tolist() == [4, 6]
+    data.write_bytes(np.array([5, 5], np.float32).tobytes())
+    with pytest.raises(DigestMismatchError, match=r"weights\.bin' is another file"):
+        pickle.loads(pickled)
+    with pytest.raises(SessionError, match=r"weights\.bin' was changed after the session"):
+        pickle.dumps(session)
+
+
+def test_large_external_data_is_compared_by_its_size(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pickled_session, "MOST_HASHED_NBYTES", 7)
+    pickled = pickle.dumps(session_of(data.with_name("model.onnx")))
+    data.write_bytes(np.array([5, 5], np.float32).tobytes())
+    assert pickle.loads(pickled).run(None, {"x": X})[0].tolist() == [8, 9]
+    data.write_bytes(np.array([5, 5, 5], np.float32).tobytes())
+    with pytest.raises(DigestMismatchError, match=r"weights\.bin' is another file"):
         pickle.loads(pickled)
 
 

@@ -161,7 +161,7 @@ class InferenceSession(OnnxruntimeSurface):
     def _take(self, wishes: SessionWishes, parts: SessionParts) -> None:
         self._wishes, self._options = wishes, wishes.options
         self._providers, self._state, self._profiler = parts.providers, parts.state, parts.profiler
-        self._is_native = parts.is_native
+        self._is_native, self._files = parts.is_native, parts.files
         self._inputs, self._overridable, self._outputs = (
             parts.required,
             parts.overridable,
@@ -466,11 +466,12 @@ class InferenceSession(OnnxruntimeSurface):
         """Pickle what the session was created from; unpickling creates a session anew.
 
         Raises:
-            SessionError: the session is closed, an argument cannot be pickled, or a large model
-                exists in memory only.
+            SessionError: the session is closed, a file of its model was changed since, an argument
+                cannot be pickled, or a large model exists in memory only.
         """
         self._check_open()
-        return remade, (type(self), session_recipe(self._wishes, falls_back=self._falls_back))
+        recipe = session_recipe(self._wishes, self._files, falls_back=self._falls_back)
+        return remade, (type(self), recipe)
 
     def __copy__(self) -> NoReturn:
         """Raise TypeError: any number of threads may share a session."""

@@ -85,7 +85,7 @@ class SessionCaching:
         result: PartitionResult,
         symbolic_dimensions: Sequence[str],
         *,
-        data: Mapping[Path, FileStamp | None],
+        data: Mapping[Path, FileStamp],
         providers: Sequence[ExecutionProvider],
     ) -> None:
         """Store the partitioned model if all its compiled contexts are in the cache.
@@ -208,15 +208,15 @@ def caching_of(
     return SessionCaching(sessions=SessionCache(cache), key=key, source=path, stamp=stamp)
 
 
-def files_of_weights(graph: Graph) -> dict[Path, FileStamp | None]:
-    """Return the files that hold a loaded model's weights, each with its stamp."""
+def files_of_weights(graph: Graph) -> dict[Path, FileStamp]:
+    """Return the files that hold a loaded model's weights, each as it was when opened."""
     sources = {
-        initializer.source.path
+        initializer.source.path: initializer.source.stamp
         for current in all_graphs(graph)
         for initializer in current.initializers.values()
         if isinstance(initializer, MappedInitializer) and isinstance(initializer.source, MappedFile)
     }
-    return {path: file_stamp(path) for path in sorted(sources)}
+    return dict(sorted(sources.items()))
 
 
 def as_recorded(state: SessionState, cached: CachedSession) -> SessionState:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ortpkg.foundations.errors import (
     OrtpkgError,
     UsageError,
 )
+from ortpkg.foundations.storage.file_stamp import FileStamp, file_stamp
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model import Model
@@ -67,8 +69,13 @@ def make_session_parts(wishes: SessionWishes) -> SessionParts:
 
     Raises as :class:`~ortpkg.runtime.session.inference_session.InferenceSession` does.
     """
+    source = wishes.source
+    path = Path(source).absolute() if source and isinstance(source, str | os.PathLike) else None
+    stamp = None if path is None else file_stamp(path)
     with load_limits(_load_control(wishes.options)):
-        return _make_session_parts(wishes)
+        parts = _make_session_parts(wishes)
+    model_file = {} if path is None or stamp is None else {path: stamp}
+    return replace(parts, files=model_file | {**parts.files, **model_file})
 
 
 def _load_control(options: SessionOptions) -> LoadControl:
@@ -182,6 +189,7 @@ def _parts(
         sparse_outputs=before.sparse_outputs,
         metadata=model_metadata(model),
         is_native=_computes_natively(state, providers),
+        files=before.files,
     )
 
 
@@ -255,12 +263,13 @@ def _judged_contexts(
 class _Declared:
     """Inputs and outputs of a model before it is transformed: see :class:`SessionParts`.
 
-    Inputs are the names of those that a run must, or may, feed.
+    Inputs are the names of those that a run must, or may, feed; files are those of its weights.
     """
 
     required: list[str]
     overridable: list[str]
     sparse_outputs: Mapping[int, SparseTensor]
+    files: Mapping[Path, FileStamp]
 
 
 def _declared_by(graph: Graph) -> _Declared:
@@ -268,6 +277,7 @@ def _declared_by(graph: Graph) -> _Declared:
         required=[name for name in graph.inputs if name not in graph.initializers],
         overridable=[name for name in graph.inputs if name in graph.initializers],
         sparse_outputs=sparse_outputs_of(graph),
+        files={path.absolute(): stamp for path, stamp in files_of_weights(graph).items()},
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ortpkg.foundations.storage.file_stamp import FileStamp
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.runtime.engine.profiler import Profiler
@@ -60,6 +61,9 @@ class SessionParts:
         state: the planned session, or the child process that holds it.
         is_native: True if native libraries, or another process, run all of it, so that numpy's
             settings and threads do not matter.
+        files: files that the model was read from, by absolute path, as they were when opened: its
+            own first, then those of its external data, unless the cache of contexts replaced them
+            or a child process reads them.
     """
 
     providers: list[ExecutionProvider]
@@ -72,6 +76,7 @@ class SessionParts:
     sparse_outputs: Mapping[int, SparseTensor] = field(default_factory=dict)
     metadata: ModelMetadata
     is_native: bool
+    files: Mapping[Path, FileStamp] = field(default_factory=dict)
 
 
 def effective_options(requested: SessionOptions | None) -> SessionOptions:
