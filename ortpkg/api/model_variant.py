@@ -28,6 +28,7 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.model_search import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
+from ortpkg.package.removed_variants import removal_explained
 from ortpkg.selection.matching.reasons import verify_trusted
 from ortpkg.selection.matching.request import backend_named
 from ortpkg.selection.matching.verdict import Selection, Verdict
@@ -229,37 +230,38 @@ class ModelVariant:
         """
         from ortpkg.runtime.session.named_providers import options_allow_fallback  # as in _session
 
-        path = self._runnable_path()
-        self._check_source()
-        verdict = self.verdict(backend=backend)
-        make_options = partial(self._session_options, sess_options, threads)
-        make = partial(
-            self._session,
-            path,
-            verdict,
-            sess_options=sess_options,
-            isolate=isolate,
-            limits=limits,
-            cache=cache,
-            transformers=transformers,
-            allow_fallback=options_allow_fallback(sess_options)
-            if allow_fallback is None
-            else allow_fallback,
-            is_named=self._names_what_runs(backend),
-        )
-        if not (verify if verify is not None else self._package.compat is None):
-            self._try_first_use(verdict)
-            return make(make_options())
-        from ortpkg.package.trust.package_verification import PackageVerifier  # as in verify
+        with removal_explained(self._package, self.info):
+            path = self._runnable_path()
+            self._check_source()
+            verdict = self.verdict(backend=backend)
+            make_options = partial(self._session_options, sess_options, threads)
+            make = partial(
+                self._session,
+                path,
+                verdict,
+                sess_options=sess_options,
+                isolate=isolate,
+                limits=limits,
+                cache=cache,
+                transformers=transformers,
+                allow_fallback=options_allow_fallback(sess_options)
+                if allow_fallback is None
+                else allow_fallback,
+                is_named=self._names_what_runs(backend),
+            )
+            if not (verify if verify is not None else self._package.compat is None):
+                self._try_first_use(verdict)
+                return make(make_options())
+            from ortpkg.package.trust.package_verification import PackageVerifier  # as in verify
 
-        verifier = PackageVerifier(
-            self._package, timeout_s=None if limits is None else limits.timeout_s
-        )
-        self.verification = verifier.verify_variant(self.info)
-        self._try_first_use(verdict)
-        session = make(make_options())
-        verifier.verify_again()
-        return session
+            verifier = PackageVerifier(
+                self._package, timeout_s=None if limits is None else limits.timeout_s
+            )
+            self.verification = verifier.verify_variant(self.info)
+            self._try_first_use(verdict)
+            session = make(make_options())
+            verifier.verify_again()
+            return session
 
     def onnxruntime_args(
         self, sess_options: Any = None, *, verify: bool | None = None
@@ -300,7 +302,8 @@ class ModelVariant:
         assert ep_device is not None
         if verify if verify is not None else self._package.compat is None:
             self.verify()
-        check_model_file(self.info, self._package, trust=self._trust)
+        with removal_explained(self._package, self.info):
+            check_model_file(self.info, self._package, trust=self._trust)
         self._try_first_use(verdict)
         has_own = sess_options is not None
         options_of = path_options_of if has_own else session_options_of

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,24 @@ def test_a_variant_that_was_removed_meanwhile_is_no_damage(root: Path) -> None:
 
     with pytest.raises(PackageError, match="was removed after the package was opened") as caught:
         verifier.verify_variant(variant)
+    assert not isinstance(caught.value, DigestMismatchError)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_session_on_a_variant_that_was_removed_says_so(root: Path, verify: bool) -> None:
+    """Another process has deleted the files, and not yet their records."""
+    variant = ortpkg.ModelPackage(root).best_variant(variant="small")
+    before = read_entries(root)
+    ortpkg.remove_variant(root, "small")
+    after = read_entries(root)
+    assert before is not None
+    assert after is not None
+    entries = replace(after, files={**before.files, **after.files})
+    (root / "digests.json").write_bytes(dump_digests(entries))
+
+    expected = r"variant 'small' of .* was removed after the package was opened; open it again"
+    with pytest.raises(PackageError, match=expected) as caught:
+        variant.create_session(backend="embedded", verify=verify)
     assert not isinstance(caught.value, DigestMismatchError)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ortpkg.foundations.errors import DigestMismatchError, LimitExceededError, PackageError, quoted
+from ortpkg.foundations.errors import DigestMismatchError, LimitExceededError, quoted
 from ortpkg.foundations.quantities import time_limit_text
 from ortpkg.foundations.storage.context_file_mark import is_context_file
 from ortpkg.foundations.storage.digest_cache import DigestCache, now_ns
@@ -25,6 +25,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.removed_variants import removal_error, removal_explained
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
 #: Session options whose value is a folder with further files of a model, or a file in it.
@@ -95,13 +96,15 @@ class PackageVerifier:
         Raises:
             DigestMismatchError: A file differs from its record, is missing or not recorded; names
                 the first.
+            PackageError: The variant was removed after the package was opened.
             PackageFormatError: digests.json is not valid.
             ModelError: The model matches its record, but cannot be read for the files that it
                 names.
             LimitExceededError: The time limit is exceeded.
         """
         self._begin()
-        return self._settled(lambda: self._compare_variant(variant))
+        with removal_explained(self._package, variant):
+            return self._settled(lambda: self._compare_variant(variant))
 
     def _compare_variant(self, variant: VariantInfo) -> Verification:
         documents = self._compare(
@@ -305,11 +308,9 @@ class PackageVerifier:
         if is_damaged:
             problem = f"has a size that {DIGESTS_FILE} contradicts, so that is damaged"
         elif entry is None and not os.path.lexists(self._package.root / name):
-            raise PackageError(
-                f"{quoted(name)} of {quoted(self._package.root)} is neither there nor recorded: it"
-                " was removed after the package was opened; open it again",
-                path=self._package.root,
-            )
+            root = self._package.root
+            subject = f"{quoted(name)} of {quoted(root)} is neither there nor recorded: it"
+            raise removal_error(subject, root)
         elif isinstance(actual, OSError):
             problem = f"cannot be read: {quoted(actual.strerror or actual)}"
         elif entry is None:
