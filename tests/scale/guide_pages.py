@@ -46,6 +46,7 @@ _VARYING = (
     (re.compile(r"(?<=CPU \()[^()]*(\([^()]*\)[^()]*)*(?=\))"), "CPU"),
     (re.compile(r"\d+(\.\d+)?(e-\d+)? ?(ms|s|B|kB|MB|rows/s)\b"), "AMOUNT"),
     (re.compile(r"(_s|_ms)=[\d.e-]+"), r"\1=TIME"),
+    (re.compile(r"(?<=parts; )\d+(?= a run)"), "MEASURED"),
     (re.compile(r"(?<=\(onnxruntime\)) +\d+ +\d+ "), " WORKERS ROWS "),
     (re.compile(r"\b(fp32|int8)(?= on CPUExecutionProvider.*no error is recorded)"), "VARIANT"),
     (re.compile(r"(?<=of )(fp32|int8)(?= on .*no error)"), "VARIANT"),
