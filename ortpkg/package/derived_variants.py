@@ -12,7 +12,7 @@ after it was written are hashed.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,6 +100,23 @@ def compiled_unseen(variant: VariantInfo) -> str:
 def is_derived(variant: VariantInfo) -> bool:
     """Return True if the variant has a record of its source."""
     return DERIVED_FACT in variant.metadata
+
+
+def plain_variant_hint(variants: Iterable[VariantInfo]) -> str:
+    """Return the end of a sentence that offers a plain variant among ``variants``; "" if none is.
+
+    A plain variant has no compiled context, so it needs no trust.
+    """
+    plain = [
+        variant
+        for variant in variants
+        if not variant.constraints.ep_compatibility_info and not is_derived(variant)
+    ]
+    if not plain:
+        return ""
+    fetching = " (ortpkg install --variant fetches one)"
+    are_absent = all(variant.is_absent for variant in plain)
+    return f"or run a plain variant{fetching if are_absent else ''}"
 
 
 def why_stale(variant: VariantInfo, source: VariantInfo | None, digests_of: DigestsOf) -> str:

@@ -401,12 +401,32 @@ def test_run_ends_with_exit_code_7_without_trust(
 
 
 def test_a_package_of_nothing_but_native_code_is_refused_for_lack_of_trust(
-    fake_package: Path, machine: Path
+    fake_package: Path, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ortpkg.remove_variant(fake_package, "plain")
     shutil.rmtree(machine / "contexts")
-    with pytest.raises(TrustRequiredError, match="'plain-fake' of 'model' may not run here"):
-        ortpkg.ModelPackage(fake_package).best_variant()
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    opened = ortpkg.ModelPackage(fake_package)
+    with pytest.raises(TrustRequiredError, match="'plain-fake' of 'model' may not") as of_choice:
+        opened.best_variant()
+    with pytest.raises(TrustRequiredError, match="pass --trust") as of_session:
+        opened.create_session(variant="plain-fake")
+    with pytest.raises(TrustRequiredError, match="may not run here") as of_install:
+        ortpkg.install(fake_package, name="net")
+    for caught in (of_choice, of_session, of_install):
+        assert "plain variant" not in str(caught.value)  # there is none
+
+
+def test_a_plain_variant_is_offered_where_there_is_one(
+    fake_package: Path, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    shutil.rmtree(machine / "contexts")
+    with pytest.raises(TrustRequiredError, match=r", or run a plain variant$"):
+        ortpkg.ModelPackage(fake_package).create_session(variant="plain-fake")
+    ortpkg.install(fake_package, name="net", variants=["plain-fake"])
+    with pytest.raises(TrustRequiredError, match=r"; or run a plain variant \(ortpkg install"):
+        ortpkg.ModelPackage("net").best_variant()
 
 
 def test_installing_leaves_native_code_behind_that_a_session_would_refuse(

@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from ortpkg.foundations.errors import TrustRequiredError, quoted
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.package.derived_variants import plain_variant_hint
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.trust.made_contexts import is_made_here, made_contexts_folder
 from ortpkg.runtime.ep_context.context_node import (
@@ -150,7 +151,7 @@ def _check_publisher_shipped(
 ) -> None:
     """Raise TrustRequiredError unless all are from a publisher whom the policy lets ship them."""
     if package is None:
-        raise _needs_trust(label, contexts[0], "")
+        raise _needs_trust(label, contexts[0])
     from ortpkg.package.trust.publisher_trust import publisher_trust  # most contexts were made here
 
     publisher = publisher_trust(package)
@@ -159,7 +160,8 @@ def _check_publisher_shipped(
         shipped |= _embedded_in_signed(model, publisher.digests)
     for context in contexts:
         if judged.digest_of(context) not in shipped:
-            raise _needs_trust(label, context, publisher.why_none)
+            siblings = _variants_beside(model, package)
+            raise _needs_trust(label, context, publisher.why_none, plain_variant_hint(siblings))
 
 
 def _embedded_in_signed(model: Path, signed: Collection[str]) -> frozenset[str]:
@@ -195,14 +197,22 @@ def _has_trace(model: Path) -> bool:
     return False
 
 
-def _needs_trust(label: str, context: EpContextAttributes, why: str) -> TrustRequiredError:
+def _variants_beside(model: Path, package: PackageInfo) -> Iterator[VariantInfo]:
+    """Yield the variants of the components that have a variant with this model."""
+    for component in package.components:
+        if any(variant.model_path == model for variant in component.variants):
+            yield from component.variants
+
+
+def _needs_trust(
+    label: str, context: EpContextAttributes, why: str = "", hint: str = ""
+) -> TrustRequiredError:
     what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
     source = quoted(context.source or "an EP that it does not name")
     return TrustRequiredError(
         f"{label} has a context compiled for {source}, {what}, which native code of that EP would"
         " load and which was not compiled on this machine; if you trust its publisher, pass"
-        " --trust (in Python trust=True), or run a plain variant (ortpkg install --variant fetches"
-        " one)"
+        f" --trust (in Python trust=True){hint and f', {hint}'}"
         f"{f' ({why})' if why else ''}",
         what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
     )

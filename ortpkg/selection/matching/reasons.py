@@ -8,6 +8,7 @@ from ortpkg.foundations.errors import NoSuitableVariantError, TrustRequiredError
 from ortpkg.foundations.quantities import duration_text
 from ortpkg.machine.hardware import EpDevice, hardware_label
 from ortpkg.machine.policies import device_kind
+from ortpkg.package.derived_variants import plain_variant_hint
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.selection.matching.candidate import Judgement
 from ortpkg.selection.matching.verdict import ReasonCode, Selection, Verdict
@@ -75,9 +76,15 @@ def verify_trusted(selection: Selection, variant: VariantInfo) -> None:
     """Raise TrustRequiredError if the variant would run here once it is trusted."""
     for verdict in selection.verdicts:
         if verdict.variant == variant and verdict.code is ReasonCode.NEEDS_TRUST:
+            runnable = (
+                other.variant
+                for other in selection.verdicts
+                if other.is_eligible or other.code is ReasonCode.VARIANT_ABSENT
+            )
+            hint = plain_variant_hint(runnable)
             raise TrustRequiredError(
                 f"variant {quoted(variant.name)} of {quoted(selection.component_name)} may not run"
-                f" here: {verdict.reason}; or run a plain variant",
+                f" here: {verdict.reason}{hint and f'; {hint}'}",
                 what=variant.name,
             )
 
