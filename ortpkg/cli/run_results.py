@@ -81,6 +81,7 @@ def _summary(report: SampleReport) -> str:
         )
         if report.task is not None:
             bounds = ", ".join(filter(None, (report.task.text, bounds)))
+        bounds = "; ".join((bounds, *report.faults))
         word = (
             "outputs match what the package expects"
             if report.matches
@@ -108,6 +109,7 @@ def report_json(report: SampleReport) -> dict[str, Any]:
         "right": report.right,
         "matches": report.matches,
         "largest_absolute_error": dict(report.errors),
+        "faults": list(report.faults),
         "task": None
         if report.task is None
         else {

@@ -25,6 +25,7 @@ from ortpkg.graph.proto_walk import ModelPart, tensors_of, walk_parts
 from ortpkg.graph.quantization_word import QuantizationWord
 from ortpkg.graph.types import ElementType, Shape, SparseTensorType, TensorType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number, value_type_from_proto, verify_rank
+from ortpkg.graph.weight_shares import WeightShares
 
 MICROSOFT_DOMAIN = "com.microsoft"
 
@@ -75,6 +76,7 @@ class ModelSignature:
             are not checked.
         has_contexts: True if it has EPContext nodes, with a file or without.
         node_count: including sub-graphs and function bodies.
+        few_bits_share: see :meth:`ortpkg.graph.weight_shares.WeightShares.few_bits_share`.
     """
 
     inputs: tuple[ValueSignature, ...]
@@ -89,6 +91,7 @@ class ModelSignature:
     node_count: int
     has_contexts: bool
     source_models: tuple[str, ...] = ()
+    few_bits_share: float | None = None
 
 
 _DEFAULT_LIMITS = ModelLimits()
@@ -140,6 +143,7 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
         node_count=survey.node_count,
         has_contexts=survey.has_contexts,
         source_models=tuple(survey.source_models),
+        few_bits_share=survey.weights.few_bits_share(),
     )
 
 
@@ -148,6 +152,7 @@ class _Survey:
 
     Attributes:
         node_count, quantization: as in :class:`ModelSignature`.
+        weights: sizes of the weights by kind.
         types: element types of tensors and declared values.
         external: location → the least size that contains every tensor in it.
         has_contexts, contexts: True if there are EPContext nodes, and their files, in order.
@@ -162,11 +167,13 @@ class _Survey:
         self.contexts: dict[str, None] = {}
         self.source_models: dict[str, None] = {}
         self.quantization = QuantizationWord()
+        self.weights = WeightShares()
 
     def add(self, part: ModelPart) -> None:
         if isinstance(part, onnx.NodeProto):
             self._add_node(part)
         elif isinstance(part, onnx.GraphProto):
+            self.weights.add_initializers(part)
             for values in (part.input, part.output, part.value_info):
                 for value in polled_parts(values):
                     self._add_value(value)
@@ -176,6 +183,7 @@ class _Survey:
     def _add_node(self, node: onnx.NodeProto) -> None:
         self.node_count += 1
         self.quantization.add_node(node)
+        self.weights.add_node(node)
         if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
             self.has_contexts = True
             attributes = {attribute.name: attribute for attribute in node.attribute}

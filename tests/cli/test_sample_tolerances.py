@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from tests.cli.conftest import RunCommand
@@ -200,3 +203,83 @@ def test_a_task_that_would_compare_nothing_is_refused(
     assert done.code == 4
     assert said in " ".join(done.err.split())
     assert _run(ortpkg, root, "double").code == 0
+
+
+_RANDOM = np.random.default_rng(4)
+_WEIGHTS = (_RANDOM.normal(size=(64, 10)) / 8).astype(np.float32)
+
+
+def _linear(path: Path, nodes: str, **weights: np.ndarray) -> Path:
+    """Save a model with inputs of 64 numbers and outputs of 10."""
+    text = '<ir_version: 10, opset_import: ["": 21]> g (float[N, 64] x) => (float[N, 10] y)'
+    model = onnx.parser.parse_model(f"{text} {{ {nodes} }}")
+    for name, array in weights.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    onnx.save(model, path)
+    return path
+
+
+def _eight_bits(scale: float) -> dict[str, np.ndarray]:
+    """Weights in 8 bits, and the scale of activations."""
+    weight_scale = np.float32(np.abs(_WEIGHTS).max() / 127)
+    return {
+        "q": np.round(_WEIGHTS / weight_scale).astype(np.int8),
+        "qs": np.array(weight_scale),
+        "s": np.array(scale, np.float32),
+        "z": np.array(0, np.int8),
+    }
+
+
+def test_a_common_offset_hides_no_ruined_calibration(
+    ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Activations that are clipped to a tenth of their range are wrong, whatever the bias."""
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
+    bias = np.full(10, 20, np.float32)
+    eight_bits = """a = QuantizeLinear(x, s, z) b = DequantizeLinear(a, s, z)
+        w = DequantizeLinear(q, qs, z) m = MatMul(b, w) y = Add(m, c)"""
+    models = [
+        _linear(tmp_path / "plain.onnx", "m = MatMul(x, w) y = Add(m, c)", w=_WEIGHTS, c=bias),
+        _linear(tmp_path / "ruined.onnx", eight_bits, c=bias, **_eight_bits(0.3 / 127)),
+        _linear(tmp_path / "good.onnx", eight_bits, c=bias, **_eight_bits(4 / 127)),
+    ]
+    root = tmp_path / "p"
+    assert ortpkg("create", root, *(word for path in models for word in ("--cpu", path))).code == 0
+    words = ("--name", "s", "--random", "--dim", "N=64", "--batched", "--variant", "plain")
+    assert ortpkg("samples", "record", root, *words, "--backend", "embedded").code == 0
+    assert _run(ortpkg, root, "good").code == 0
+    done = _run(ortpkg, root, "ruined")
+    assert done.code == 1
+    assert "OUTPUTS DO NOT MATCH" in done.out
+    assert "of its largest difference from the mean" in " ".join(done.out.split())
+    report = ortpkg("run", root, "--variant", "ruined", "--backend", "embedded", "--json").json
+    assert report["samples"][0]["matches"] is False
+    assert len(report["samples"][0]["faults"]) == 1
+    bench = ("--backend", "embedded", "--rounds", "1", "--repeat", "1", "--no-record")
+    assert "accurate" in ortpkg("bench", root, *bench, "--variant", "good").out
+    done = ortpkg("bench", root, *bench, "--variant", "ruined")
+    said = " ".join((done.out + done.err).split())
+    assert "of its largest difference from the mean" in said
+    assert "samples add PKG --name s --variant ruined states another --tolerance" in said
+
+
+def test_a_float_model_with_a_bias_in_8_bits_is_judged_as_float(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
+    nodes = "m = MatMul(x, w) c = DequantizeLinear(q, s) y = Add(m, c)"
+    bias: dict[str, np.ndarray] = {
+        "q": np.arange(10, dtype=np.int8),
+        "s": np.array(0.1, np.float32),
+    }
+    models = [
+        _linear(tmp_path / "plain.onnx", nodes, w=_WEIGHTS, **bias),
+        _linear(tmp_path / "off.onnx", nodes, w=_WEIGHTS * np.float32(1.02), **bias),
+    ]
+    root = tmp_path / "p"
+    assert ortpkg("create", root, *(word for path in models for word in ("--cpu", path))).code == 0
+    words = ("--name", "s", "--random", "--dim", "N=16", "--batched", "--variant", "plain")
+    assert ortpkg("samples", "record", root, *words, "--backend", "embedded").code == 0
+    assert _run(ortpkg, root, "plain").code == 0
+    done = _run(ortpkg, root, "off")
+    assert done.code == 1
+    assert "allowed 0.0001 + 0.001 of it" in done.out

@@ -71,6 +71,51 @@ _MODELS: dict[str, tuple[str, Precision | None]] = {
           else_branch = e () => (float[2] b) { b = Neg(x) }> }""",
         Precision.INT8,
     ),
+    "a bias alone in a float model": (
+        """g (float[1, 2] x) => (float[1, 4] y)
+        <float[2, 4] w = {1, 2, 3, 4, 5, 6, 7, 8}, int8[4] q = {1, 2, 3, 4}, float s = {0.1}>
+        { b = DequantizeLinear(q, s) m = MatMul(x, w) y = Add(m, b) }""",
+        Precision.FP32,
+    ),
+    "a bias alone in a float16 model": (
+        """g (float16[1, 2] x) => (float16[1, 4] y)
+        <float16[2, 4] w = {1, 2, 3, 4, 5, 6, 7, 8}, int8[4] q = {1, 2, 3, 4}, float16 s = {1}>
+        { b = DequantizeLinear(q, s) y = Gemm(x, w, b) }""",
+        Precision.FP16,
+    ),
+    "half of the weights": (
+        """g (float[1, 2] x) => (float[1, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}, int8[2, 2] q = {1, 2, 3, 4}, float s = {0.1}>
+        { v = DequantizeLinear(q, s) m = MatMul(x, v) y = MatMul(m, w) }""",
+        Precision.INT8,
+    ),
+    "a table of floats, dynamic products": (
+        """g (int64[2] i) => (float[2, 2] y)
+        <float[4, 2] t = {1, 2, 3, 4, 5, 6, 7, 8}, uint8[2, 2] w = {1, 2, 3, 4}, uint8 wz = {2}>
+        { x = Gather(t, i) q, s, z = DynamicQuantizeLinear(x) p = MatMulInteger(q, w, z, wz)
+          f = Cast <to = 1> (p) y = Mul(f, s) }""",
+        Precision.INT8,
+    ),
+    "floats that are quantized as the model runs": (
+        """g (float[1, 2] x) => (float[1, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}, float s = {0.1}, int8 z = {0}>
+        { q = QuantizeLinear(w, s, z) v = DequantizeLinear(q, s, z) y = MatMul(x, v) }""",
+        Precision.INT8,
+    ),
+    "quantized activations times floats": (
+        """g (float[1, 2] x) => (float[1, 2] y)
+        <float[2, 2] w = {1, 2, 3, 4}, float s = {0.1}, int8 z = {0}>
+        { q = QuantizeLinear(x, s, z) v = DequantizeLinear(q, s, z) y = MatMul(v, w) }""",
+        Precision.INT8,
+    ),
+    "blocks of 4 bits beside floats": (
+        """g (float[1, 32] x) => (float[1, 24] y)
+        <uint8[1, 1, 16] w = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}, float[1] s = {1},
+        float[1, 24] v = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8}>
+        { m = com.microsoft.MatMulNBits <K = 32, N = 1, bits = 4, block_size = 32> (x, w, s)
+          y = MatMul(m, v) }""",
+        Precision.INT4,
+    ),
     "compiled": (
         """g (float[2] x) => (float[2] y)
         { y = com.microsoft.EPContext <source = "QNN", embed_mode = 1, ep_cache_context = "c"> (x) }""",
@@ -116,6 +161,19 @@ def test_a_stated_quantization_counts_before_the_model(
 ) -> None:
     model = _saved("float32 of bytes", tmp_path)
     assert precision_of_variant(_variant(model, metadata)) is precision
+
+
+@pytest.mark.parametrize(
+    ("stated", "precision"), [("weight-int8", Precision.FP32), ("int8 of our own", Precision.INT8)]
+)
+def test_a_recorded_quantization_of_few_weights_does_not_count(
+    stated: str, precision: Precision, tmp_path: Path
+) -> None:
+    """`create` records the model's word; another one is the publisher's knowledge."""
+    model = _saved("a bias alone in a float model", tmp_path)
+    metadata = {"quantization": stated, "data_types": ["float", "int8"]}
+    assert precision_of_variant(_variant(model, metadata)) is precision
+    assert precision_of_variant(_variant(None, metadata)) is Precision.INT8
 
 
 @pytest.mark.parametrize("content", [None, b"no model"])

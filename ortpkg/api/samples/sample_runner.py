@@ -25,6 +25,7 @@ from ortpkg.runtime.pipelines.run_limits import SharedRunOptions
 from ortpkg.runtime.session.options import RunOptions
 from ortpkg.selection.matching.variant_facts import Precision
 from ortpkg.selection.measuring.accuracy import default_tolerance, is_within, largest_difference
+from ortpkg.selection.measuring.output_variation import variation_fault
 from ortpkg.selection.measuring.task_check import TaskResult, check_answers, check_task
 
 Array = npt.NDArray[Any]
@@ -86,6 +87,8 @@ class SampleReport:
         are_others_expected: True if all other outputs are within tolerance; None if there are none.
         outputs: output → actual values, samples along the leading axis (a list if their shapes
             differ); empty unless requested.
+        faults: outputs of int8 and int4 that vary otherwise than expected from sample to sample,
+            though each sample is within its tolerance; in words, with error and limit.
     """
 
     sample_set: SampleSet
@@ -95,6 +98,7 @@ class SampleReport:
     task: TaskResult | None = None
     are_others_expected: bool | None = None
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
     @property
     def matches(self) -> bool | None:
@@ -103,6 +107,8 @@ class SampleReport:
         If answers decide, as many of them may differ as the package allows. None if the package
         expects nothing.
         """
+        if self.faults:
+            return False
         if self.task is not None:
             return self.task.is_within is not False and self.are_others_expected is not False
         judged = [result.is_expected for result in self.results if result.is_expected is not None]
@@ -194,6 +200,7 @@ def run_samples(
             if keep_outputs
             else {}
         ),
+        faults=judge.faults(),
     )
 
 
@@ -345,6 +352,15 @@ class _Judge:
         self.task = task if task is not None and task.output in expected else None
         self.are_others_expected: bool | None = None
         self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now
+        self._precision = precision
+        #: Output that is judged by the precision → actual and expected rows of its samples.
+        self._rows: dict[str, list[tuple[Any, Array]]] = {
+            name: []
+            for name in expected
+            if sample_set.tolerance(name, variant=variant) is None
+            and (self.task is None or name != self.task.output)
+            and precision in {Precision.INT8, Precision.INT4}
+        }
         self._sample_set = sample_set
         self._expected = expected
         self._labels = _labels(sample_set, count)
@@ -358,6 +374,8 @@ class _Judge:
         }
         for name, array in expected.items():
             self.errors[name] = max(self.errors[name], largest_difference(outputs[name], array))
+            if name in self._rows:
+                self._rows[name].append((self._row(outputs[name]), self._row(array)))
         are_within = [
             is_within(outputs[name], array, self.tolerances[name])
             for name, array in expected.items()
@@ -385,6 +403,21 @@ class _Judge:
             return True
         name = self.task.output
         return not any(check_task(self.task, [outputs[name]], [expected[name]]).differs)
+
+    def _row(self, value: Any) -> Any:
+        """Return a sample's value as a row; whole feeds have rows of their own."""
+        is_sample = self._sample_set.batch_axis is not None
+        return np.asarray(value)[np.newaxis] if is_sample else value
+
+    def faults(self) -> tuple[str, ...]:
+        """Return how outputs of all samples vary otherwise than expected, one text each."""
+        faults = [
+            variation_fault(
+                name, [actual for actual, _ in rows], [row for _, row in rows], self._precision
+            )
+            for name, rows in self._rows.items()
+        ]
+        return tuple(fault for fault in faults if fault)
 
     def task_result(self, values: Mapping[str, Sequence[Any]]) -> TaskResult | None:
         """Return the result of all answers; ``values`` has the task's output of each sample."""

@@ -25,6 +25,8 @@ _FEW_BITS_TOLERANCES = {
 #: Default tolerance of variants that compute in 16-bit floats, as a part of the output's largest
 #: number: ten times the error of one rounding to bfloat16.
 _ROUNDED_PART = 0.02
+#: ``isbuiltin`` of a type of an extension, such as bfloat16.
+_OF_EXTENSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +58,22 @@ def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance
         expected: the expected output.
         precision: precision that the variant computes in; None if unknown.
     """
-    if precision in _FEW_BITS_TOLERANCES and (
-        expected.dtype.kind in "fc" or expected.dtype.isbuiltin == 2
-    ):
+    if precision in _FEW_BITS_TOLERANCES and is_float(expected.dtype):
         return _FEW_BITS_TOLERANCES[precision]
     if precision is not Precision.FP16:
         return DEFAULT_TOLERANCE
-    numbers = _numbers(expected, expected)
+    numbers = numbers_of(expected, expected)
     if numbers is None:
         return DEFAULT_TOLERANCE
     return Tolerance(
         absolute=max(_ROUNDED_PART * largest_number(numbers[1]), DEFAULT_TOLERANCE.absolute),
         relative=_ROUNDED_PART,
     )
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return True for floating-point and complex numbers, those of extensions included."""
+    return dtype.kind in "fc" or dtype.isbuiltin == _OF_EXTENSION
 
 
 def largest_number(numbers: Array) -> float:
@@ -118,7 +123,7 @@ def _output_distance(
     if array.shape != expected.shape:
         message = f"{name} has shape {list(array.shape)} instead of {list(expected.shape)}"
         return _infinite(message)
-    pair = _numbers(array, expected)
+    pair = numbers_of(array, expected)
     if pair is None:
         if not _is_same(array, expected):
             return _infinite(f"{name} holds other texts")
@@ -136,7 +141,7 @@ def _output_distance(
     return Distance(
         max_abs_error=difference,
         max_relative_error=_relative_to_largest(right, difference),
-        cosine=_cosine(left, right),
+        cosine=cosine_of(left, right),
         is_within=is_within,
         what=message,
     )
@@ -147,7 +152,7 @@ def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
 
     NaN agrees with NaN only.
     """
-    pair = _numbers(actual, expected)
+    pair = numbers_of(actual, expected)
     if pair is None:
         return _is_same(actual, expected)
     return _is_close(*pair, tolerance)
@@ -158,13 +163,13 @@ def largest_difference(actual: Any, expected: Array) -> float:
 
     It is infinite if shapes differ, or if only one of two elements is NaN.
     """
-    pair = _numbers(actual, expected)
+    pair = numbers_of(actual, expected)
     if pair is None:
         return 0.0 if _is_same(actual, expected) else float("inf")
     return _largest_difference(*pair)
 
 
-def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
+def numbers_of(actual: Any, expected: Array) -> tuple[Array, Array] | None:
     """Return both as float64 or complex128.
 
     None if shapes differ or one of them holds no numbers.
@@ -187,8 +192,7 @@ def _numbers(actual: Any, expected: Array) -> tuple[Array, Array] | None:
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    # 2: a type of an extension, such as bfloat16
-    return dtype.kind in "fciub" or dtype.isbuiltin == 2
+    return dtype.kind in "fciub" or dtype.isbuiltin == _OF_EXTENSION
 
 
 def _is_same(actual: Any, expected: Array) -> bool:
@@ -220,7 +224,7 @@ def _is_close(left: Array, right: Array, tolerance: Tolerance) -> bool:
         absolute += tolerance.of_largest * largest_number(right)
     if not np.allclose(left, right, rtol=tolerance.relative, atol=absolute, equal_nan=True):
         return False
-    cosine = None if tolerance.cosine is None else _cosine(left, right)
+    cosine = None if tolerance.cosine is None else cosine_of(left, right)
     return cosine is None or tolerance.cosine is None or cosine >= tolerance.cosine
 
 
@@ -235,7 +239,7 @@ def limit_text(tolerance: Tolerance) -> str:
 
 def _scale_and_limit(left: Array, right: Array, difference: float, tolerance: Tolerance) -> str:
     """Return what the error is compared with: the largest number, the direction, the limit."""
-    part, cosine = _relative_to_largest(right, difference), _cosine(left, right)
+    part, cosine = _relative_to_largest(right, difference), cosine_of(left, right)
     scale = f"{part:.2%} of its largest number, {largest_number(right):.3g}"
     direction = "" if cosine is None else f"; cosine {cosine:.5f}"
     return f" ({scale}{direction}); allowed is {limit_text(tolerance)}"
@@ -254,7 +258,11 @@ def _largest_difference(left: Array, right: Array) -> float:
     return float(np.nan_to_num(difference, nan=np.inf, posinf=np.inf).max(initial=0.0))
 
 
-def _cosine(left: Array, right: Array) -> float | None:
+def cosine_of(left: Array, right: Array) -> float | None:
+    """Return the cosine of the angle between two arrays as vectors.
+
+    None if one of them has no direction.
+    """
     with np.errstate(all="ignore"):
         lengths = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
         cosine = float(np.real(np.vdot(left, right))) / lengths if lengths else float("nan")

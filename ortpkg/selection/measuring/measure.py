@@ -33,6 +33,7 @@ from ortpkg.selection.measuring.measured_candidates import (
     Step,
     Workload,
 )
+from ortpkg.selection.measuring.output_variation import variation_fault
 from ortpkg.selection.measuring.run_statistics import run_times
 from ortpkg.selection.measuring.task_check import check_task
 
@@ -330,6 +331,8 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
     state.distance = farthest(distances)
     state.compared = len(pairs)
     failed = [task_result.text for task_result in tasks if task_result.is_within is False]
+    if has_tolerances and state.distance.is_within is not False:
+        failed += _variation_faults(candidate, pairs)
     if failed:
         state.distance = replace(state.distance, is_within=False, what="; ".join(failed))
     if state.distance.is_within is False:
@@ -340,6 +343,21 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
             reason=f"{failure}{_allowing_command(candidate, workload)}",
             is_held_against=not workload.is_synthetic,
         )
+
+
+def _variation_faults(
+    candidate: BenchCandidate, pairs: Sequence[tuple[Mapping[str, Any], Feed]]
+) -> list[str]:
+    """Return how outputs without a tolerance or task of their own vary otherwise than expected."""
+    names = {name for _, expected in pairs for name in expected}
+    faults = []
+    for name in sorted(names - candidate.tolerances.keys() - candidate.tasks.keys()):
+        both = [
+            (outputs.get(name), expected[name]) for outputs, expected in pairs if name in expected
+        ]
+        actual, wanted = zip(*both, strict=True)
+        faults.append(variation_fault(name, actual, wanted, candidate.precision))
+    return [fault for fault in faults if fault]
 
 
 def _numbers_of(expected: Feed, candidate: BenchCandidate) -> Feed:

@@ -12,27 +12,42 @@ from ortpkg.selection.matching.variant_facts import (
     precision_of,
 )
 
+#: Least share of a model's weights that makes its precision that of few bits.
+_MOST = 0.5
+
 
 def precision_of_variant(variant: VariantInfo) -> Precision | None:
     """Return the precision that a variant states as its quantization, or else its model's.
 
     Packages of other tools state none; then the model's quantizing operators decide, or else the
     types of its weights. A stated ``data_types`` counts only if no model can be read, since an
-    uint8 input does not make a quantized model.
+    uint8 input does not make a quantized model. A model with fewer than half of its weights in
+    8 bits or less has the precision of its floats, though a few of its numbers are quantized,
+    unless its publisher states another quantization than the model shows.
 
     None if nothing is stated, and the variant is a set of files, or its model cannot be read or
     is all compiled.
     """
     precision = precision_of(variant.metadata)
-    if precision is not None and QUANTIZATION_FACT in variant.metadata:
-        return precision
-    if variant.model_path is None:
+    is_stated = precision is not None and QUANTIZATION_FACT in variant.metadata
+    if variant.model_path is None or (is_stated and not _is_few_bits(precision)):
         return precision
     try:
         signature = read_model_signature(variant.model_path)
     except ModelError:
         return precision  # the session reports what is wrong with it
     quantization = None if signature.quantization == "none" else signature.quantization
-    if signature.has_contexts and quantization is None:
+    if signature.has_contexts and (is_stated or quantization is None):
         return precision
-    return precision_of({QUANTIZATION_FACT: quantization, DATA_TYPES_FACT: signature.element_types})
+    if is_stated and variant.metadata[QUANTIZATION_FACT] != quantization:
+        return precision
+    types = signature.element_types
+    of_model = precision_of({QUANTIZATION_FACT: quantization, DATA_TYPES_FACT: types})
+    share = signature.few_bits_share
+    if _is_few_bits(of_model) and share is not None and share < _MOST:
+        return precision_of({QUANTIZATION_FACT: None, DATA_TYPES_FACT: types})
+    return of_model
+
+
+def _is_few_bits(precision: Precision | None) -> bool:
+    return precision is not None and precision <= Precision.INT8
