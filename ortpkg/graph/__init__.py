@@ -6,6 +6,6 @@ providers see a model only as this graph; custom operators are declared here.
 Room: ``shapes``, which infers types and sizes.
 
 Only this folder may import: ``graph_checks``, ``model_functions``, ``name_scope``, ``name_stock``,
-``onnx_attributes``, ``operator_call``, ``quantization_word``, ``use_lists``; other folders may
-import the rest.
+``onnx_attributes``, ``operator_call``, ``quantization_word``, ``use_lists``, ``weight_shares``;
+other folders may import the rest.
 """
