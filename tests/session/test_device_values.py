@@ -161,6 +161,7 @@ class _Session(InferenceSession):
             state=state,
             profiler=None,
             is_native=True,
+            files=self._files,
             required=self._inputs,
             overridable=self._overridable,
             outputs=self._outputs,
