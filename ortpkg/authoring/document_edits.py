@@ -65,14 +65,14 @@ def variant_folder(package: PackageInfo, component: str, folder: str) -> str:
 
     Raises AuthoringError where the component lies outside of the package.
     """
-    found = package.component(component)
-    if found is None or found.directory == package.root:
+    info = package.component(component)
+    if info is None or info.directory == package.root:
         return f"{MODELS}/{component}/{folder}"
-    if not found.directory.is_relative_to(package.root):
+    if not info.directory.is_relative_to(package.root):
         raise AuthoringError(
             f"component model {quoted(component)} lies outside of the package, in an installed one"
         )
-    return f"{found.directory.relative_to(package.root).as_posix()}/{folder}"
+    return f"{info.directory.relative_to(package.root).as_posix()}/{folder}"
 
 
 def adding_variant(
@@ -182,7 +182,7 @@ def removing_component(
     if isinstance(declared, dict):
         del declared[component]
     elif package.format is not PackageFormat.COMPONENT:
-        names = declared if declared is not None else [each.name for each in package.components]
+        names = declared if declared is not None else [info.name for info in package.components]
         manifest["component_models"] = [name for name in names if name != component]
     if len(package.components) == 1:
         _drop_overall_values(manifest, package.format)

@@ -49,9 +49,9 @@ class TensorStages:
         Raises:
             NotLoweredError: if a node cannot be lowered.
         """
-        knowledge = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
-        known = with_bound_elements(graph, knowledge)
-        return cls.of_lowered(lower_graph(graph, known, graph.name), schedules)
+        inferred = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
+        knowledge = with_bound_elements(graph, inferred)
+        return cls.of_lowered(lower_graph(graph, knowledge, graph.name), schedules)
 
     @classmethod
     def of_lowered(cls, lowered: TensorProgram, schedules: SchedulesByForm) -> TensorStages:

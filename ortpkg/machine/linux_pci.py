@@ -60,7 +60,7 @@ class BusDevices(NamedTuple):
 
 def probe_pci(root: Path) -> BusDevices:
     """Return every GPU and NPU, in order of address."""
-    found = BusDevices(gpus=[], npus=[], notes=[])
+    devices = BusDevices(gpus=[], npus=[], notes=[])
     accelerators = _addresses_of_class(root, "accel")
     architectures = _kfd_architectures(root)
     for function in _pci_functions(root, accelerators):
@@ -74,18 +74,18 @@ def probe_pci(root: Path) -> BusDevices:
             continue
         if function.vendor_id in DISPLAY_ONLY_VENDORS:
             vendor = vendor_name(function.vendor_id)
-            found.notes.append(f"{function.address}: {vendor} display adapter, not for computing")
+            devices.notes.append(f"{function.address}: {vendor} display adapter, not for computing")
             continue
         device_type = DeviceType.NPU if is_npu else DeviceType.GPU
         device = _pci_device(root, function, device_type, architectures.get(function.address))
-        (found.npus if is_npu else found.gpus).append(device)
+        (devices.npus if is_npu else devices.gpus).append(device)
         if note := _driver_note(device):
-            found.notes.append(f"{function.address}: {device.name}: {note}")
-    addresses = {gpu.metadata["pci_address"] for gpu in found.gpus}
-    found.gpus.extend(
+            devices.notes.append(f"{function.address}: {device.name}: {note}")
+    addresses = {gpu.metadata["pci_address"] for gpu in devices.gpus}
+    devices.gpus.extend(
         gpu for gpu in _nvidia_without_sysfs(root) if gpu.metadata["pci_address"] not in addresses
     )
-    return found
+    return devices
 
 
 def driver_facts(root: Path, directory: Path) -> dict[str, str]:

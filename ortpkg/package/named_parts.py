@@ -29,7 +29,7 @@ def component_named(package: PackageInfo, name: str | None) -> ComponentInfo:
     raise UnknownComponentError(
         f"package {quoted(package.name)} has {len(names)} component models"
         f" ({listed(names) or 'none'}): name one",
-        known=names,
+        valid_names=names,
     )
 
 
@@ -43,7 +43,7 @@ def verify_is_only_component(package: PackageInfo, variant: str) -> None:
         raise UnknownComponentError(
             f"variant {quoted(variant)} of which component model? package {quoted(package.name)}"
             f" runs {len(names)} of them ({listed(names)}): name one",
-            known=names,
+            valid_names=names,
         )
 
 
@@ -74,5 +74,5 @@ def _unknown(
     return UnknownComponentError(
         f"{kind} {quoted(owner.name)} has no {kind_named} {quoted(name)}"
         f"{did_you_mean(name, available)}; it has {listed(available) or 'none'}",
-        known=available,
+        valid_names=available,
     )

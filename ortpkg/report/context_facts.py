@@ -66,7 +66,7 @@ class ContextFact:
         partition: Name by which its context is found.
         ep: Execution provider that made it.
         sdk_version, driver_version, architecture: Of what made it; "" if it does not say.
-        place: File of the context, or words that it is in the model.
+        location: File of the context, or words that it is in the model.
         state: State on this machine.
         reason: Reason of the state; for a stale one, the field that differs.
         trust: Words that say if it may run here.
@@ -79,7 +79,7 @@ class ContextFact:
     sdk_version: str
     driver_version: str
     architecture: str
-    place: str
+    location: str
     state: ContextState
     reason: str
     trust: str
@@ -149,7 +149,7 @@ def _variant_facts(
             sdk_version=made.sdk_version,
             driver_version=made.driver_version,
             architecture=made.architecture,
-            place=location,
+            location=location,
             state=state,
             reason=reason,
             trust=trust_text,
@@ -165,7 +165,7 @@ def _broken(label: str, reason: str, *, ep: str = "", partition: str = "") -> Co
         sdk_version="",
         driver_version="",
         architecture="",
-        place="",
+        location="",
         state=ContextState.BROKEN,
         reason=reason,
         trust="",

@@ -75,7 +75,7 @@ def test_a_variant_of_a_pipeline_needs_its_component_named(ask: str) -> None:
         "variant 'cpu-fp32' of which component model? package 'tinychar' runs 2 of them"
         " ('prefill', 'decode'): name one"
     )
-    assert caught.value.known == ("prefill", "decode")
+    assert caught.value.valid_names == ("prefill", "decode")
 
 
 def test_a_variant_of_a_pipelines_component_is_chosen_alone() -> None:

@@ -349,7 +349,7 @@ def test_refuses_to_guess_among_several_components(tmp_path: Path, make_model: M
     ) as caught:
         add_variant(root, make_model("c"), ep="cuda")
 
-    assert caught.value.known == ("encoder", "decoder")
+    assert caught.value.valid_names == ("encoder", "decoder")
     assert content_of(root) == before
 
 

@@ -23,7 +23,7 @@ def test_a_native_context_made_here_needs_no_trust(fake_package: Path) -> None:
     fact = _fact(fake_package)
     assert fact.state is ContextState.FRESH
     assert (fact.trust, fact.needs_trust) == ("compiled here, or by a trusted publisher", False)
-    assert fact.place == "net_ctx_fake.bin"
+    assert fact.location == "net_ctx_fake.bin"
 
 
 def test_a_native_context_of_somebody_else_needs_it(fake_package: Path, machine: Path) -> None:

@@ -142,8 +142,20 @@ def test_a_run_with_little_to_do_wakes_nobody(
     load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load(chain(3), threads=2)
-    monkeypatch.setattr(loaded._team, "borrow", lambda *_: pytest.fail("a worker was asked"))
-    loaded.compute([rows_of(2)], Context())
+    asked: list[Any] = []
+    borrow = loaded._team.borrow
+
+    def watched(*arguments: Any) -> int:
+        asked.append(arguments)
+        return borrow(*arguments)
+
+    monkeypatch.setattr(loaded._team, "borrow", watched)
+    x = rows_of(2)
+    (y,) = loaded.compute([x], Context())
+    assert asked == []
+    np.testing.assert_array_equal(y, x + WEIGHTS + WEIGHTS + WEIGHTS)
+    loaded.compute([rows_of(100_000)], Context())
+    assert len(asked) == 1
 
 
 def test_words_and_memory_of_few_parallel_runs_are_kept(

@@ -170,7 +170,7 @@ def contexts(compiled_once: Path, tmp_path: Path) -> Path:
 def test_contexts_that_fit_are_fresh(contexts: Path) -> None:
     section = _section(contexts)
     assert section.headline.endswith("2 of 2 contexts fresh")
-    assert [(row.fact.variant, row.fact.place, row.fact.trust) for row in section.contexts] == [
+    assert [(row.fact.variant, row.fact.location, row.fact.trust) for row in section.contexts] == [
         ("model, plain-llvm", "net_ctx_llvm.bin", _MADE_HERE),
         ("model, embedded", "in the model", _MADE_HERE),
     ]
@@ -196,7 +196,7 @@ def test_a_context_whose_file_is_gone_or_damaged_is_described(contexts: Path) ->
     assert "net_ctx_llvm.bin" in damaged.reason
     binary.unlink()
     gone = _section(contexts).contexts[0]
-    assert (gone.fact.place, gone.reason) == (
+    assert (gone.fact.location, gone.reason) == (
         "net_ctx_llvm.bin (missing)",
         "its file is not there",
     )

@@ -77,7 +77,7 @@ def test_subgraphs_are_listed_by_their_way() -> None:
     inner = replace(_graph(["Add"], [CPU]), path="loop_0.body")
     graph = replace(_graph(["Loop"], [CPU]), subgraphs=(inner,))
     section = order_section(subject_of(DIGITS, planned_model(graph)))
-    assert [each.place for each in section.models[0].graphs] == ["main graph", "graph loop_0.body"]
+    assert [graph.name for graph in section.models[0].graphs] == ["main graph", "graph loop_0.body"]
 
 
 def test_a_model_without_a_plan_is_named_with_the_reason() -> None:

@@ -20,7 +20,7 @@ from ortpkg.scale.serving.refusals import refusal_of
         (errors.RequestTooLargeError("no", limit_nbytes=1), 413, "RESOURCE_EXHAUSTED"),
         (errors.LimitExceededError("no", limit="memory"), 413, "RESOURCE_EXHAUSTED"),
         (errors.ServerBusyError("no", retry_after_s=1.5), 429, "RESOURCE_EXHAUSTED"),
-        (NotImplementedError("no"), 501, "UNIMPLEMENTED"),
+        (errors.NotOfferedError("no"), 501, "UNIMPLEMENTED"),
         (errors.NotServingError("no", retry_after_s=1.5), 503, "UNAVAILABLE"),
         (errors.LimitExceededError("no", limit="time"), 504, "DEADLINE_EXCEEDED"),
     ],
@@ -37,7 +37,11 @@ def test_an_error_has_its_status_in_both_protocols(
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("a secret"), errors.ExecutionProviderError("a secret", ep_name="x")],
+    [
+        ValueError("a secret"),
+        NotImplementedError("a secret"),
+        errors.ExecutionProviderError("a secret", ep_name="x"),
+    ],
 )
 def test_a_fault_of_ours_says_nothing_but_that(error: Exception) -> None:
     refusal = refusal_of(error)

@@ -219,17 +219,17 @@ def _order(result: CandidateResult) -> tuple[int, float]:
 def _measurement(result: CandidateResult, offer: MachineOffer) -> Measurement:
     assert result.times is not None
     candidate = result.candidate
-    place = versioned_variant(
+    versioned = versioned_variant(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
     distance = result.distance
     is_finite = distance is not None and distance.max_abs_error != float("inf")
     return Measurement(
-        component_name=place.component_name,
-        variant_name=place.variant_name,
-        ep_name=place.ep_name,
-        backend=place.backend,
-        device=place.device,
+        component_name=versioned.component_name,
+        variant_name=versioned.variant_name,
+        ep_name=versioned.ep_name,
+        backend=versioned.backend,
+        device=versioned.device,
         p50_s=result.times.p50_s,
         p95_s=result.times.p95_s,
         throughput_per_s=result.times.throughput_per_s,

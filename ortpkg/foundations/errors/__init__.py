@@ -92,6 +92,7 @@ from ortpkg.foundations.errors.secret_texts import redacted as redacted
 from ortpkg.foundations.errors.secret_texts import redacted_answer as redacted_answer
 from ortpkg.foundations.errors.secret_texts import redacted_quotation as redacted_quotation
 from ortpkg.foundations.errors.serving import InvalidRequestError as InvalidRequestError
+from ortpkg.foundations.errors.serving import NotOfferedError as NotOfferedError
 from ortpkg.foundations.errors.serving import NotServingError as NotServingError
 from ortpkg.foundations.errors.serving import RequestTooLargeError as RequestTooLargeError
 from ortpkg.foundations.errors.serving import ServerBusyError as ServerBusyError
@@ -107,6 +108,6 @@ from ortpkg.foundations.errors.sessions import RunError as RunError
 from ortpkg.foundations.errors.sessions import SessionError as SessionError
 
 # Errors are reported and pickled under the name of this module, wherever they are defined.
-for _each in tuple(globals().values()):
-    if isinstance(_each, type) and issubclass(_each, OrtpkgError):
-        _each.__module__ = __name__
+for _value in tuple(globals().values()):
+    if isinstance(_value, type) and issubclass(_value, OrtpkgError):
+        _value.__module__ = __name__

@@ -143,15 +143,15 @@ class UnknownComponentError(SelectionError):
     """The named component or variant does not exist, or none of several was named.
 
     Attributes:
-        known: Valid names.
+        valid_names: Names that would have been right.
     """
 
     code = StatusCode.INVALID_ARGUMENT
     exit_code = ExitCode.USAGE
 
-    def __init__(self, message: str, *, known: Sequence[str]) -> None:
+    def __init__(self, message: str, *, valid_names: Sequence[str]) -> None:
         super().__init__(message)
-        self.known = tuple(known)
+        self.valid_names = tuple(valid_names)
 
 
 class NoSuitableVariantError(SelectionError):

@@ -67,6 +67,10 @@ class ServerBusyError(ServingError):
         self.retry_after_s = retry_after_s
 
 
+class NotOfferedError(ServingError):
+    """A client asked for something that this server never does, such as loading a model."""
+
+
 class NotServingError(ServingError):
     """The server does not answer yet, or no longer.
 

@@ -24,7 +24,7 @@ class BenchRow:
     """Result of one variant on an EP device, in words; "" for unknown values.
 
     Attributes:
-        component, variant, place: Names, and what ran it.
+        component, variant, runner: Names, and what ran it.
         median, rounds, p95: Time of one run; ``rounds`` are the least and greatest median of a
             round.
         rate: Runs per second.
@@ -36,7 +36,7 @@ class BenchRow:
 
     component: str
     variant: str
-    place: str
+    runner: str
     median: str
     rounds: str
     p95: str
@@ -55,7 +55,7 @@ class QuarantineRow:
     """Variant that must not run on an EP device, with the reason."""
 
     variant: str
-    place: str
+    runner: str
     versions: str
     cause: str
     detail: str
@@ -200,7 +200,7 @@ def _row(result: ShownResult, extras: _Extras) -> BenchRow:
     return BenchRow(
         component=result.component_name,
         variant=result.variant_name,
-        place=f"{short_ep_names(result.ep_name)}, {result.backend}",
+        runner=f"{short_ep_names(result.ep_name)}, {result.backend}",
         median=_duration(result.p50_s),
         rounds=rounds,
         p95=_duration(result.p95_s),
@@ -232,7 +232,7 @@ def _quarantine_row(entry: QuarantineEntry) -> QuarantineRow:
     versions = [entry.ep_version, entry.driver_version and f"driver {entry.driver_version}"]
     return QuarantineRow(
         variant=f"{entry.component_name}, {entry.variant_name}",
-        place=f"{short_ep_names(entry.ep_name)}, {entry.backend}",
+        runner=f"{short_ep_names(entry.ep_name)}, {entry.backend}",
         versions=", ".join(version for version in versions if version) or "unknown",
         cause=entry.cause.value.lower().replace("_", " "),
         detail=shortened(entry.detail, _LONGEST_REASON),

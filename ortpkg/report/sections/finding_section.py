@@ -21,14 +21,14 @@ class FindingRow:
     Attributes:
         rule, title: Id of the rule and its subject; the title is "" for an unknown id.
         severity: "error" or "warning".
-        place: Document, and the pointer in it.
+        source: Document, and the pointer in it.
         message, remedy: What is wrong and what would be right, at most 600 characters each.
     """
 
     rule: str
     title: str
     severity: str
-    place: str
+    source: str
     message: str
     remedy: str
 
@@ -75,7 +75,7 @@ def _row(finding: Finding) -> FindingRow:
         rule=finding.rule,
         title=rule.title if rule is not None else "",
         severity=finding.severity.value,
-        place=f"{finding.document} {finding.pointer}".strip(),
+        source=f"{finding.document} {finding.pointer}".strip(),
         message=shortened(finding.message, _LONGEST_MESSAGE),
         remedy=shortened(finding.remedy, _LONGEST_MESSAGE),
     )

@@ -61,7 +61,7 @@ class GraphMemory:
     """Memory of one graph.
 
     Attributes:
-        place: "main graph", or the path to the sub-graph.
+        name: "main graph", or the path to the sub-graph.
         facts: Name and value of facts in words.
         picture: Figure, or "" if nothing is laid out.
         values: The largest values.
@@ -69,7 +69,7 @@ class GraphMemory:
         left_out: Sentences on what is not shown.
     """
 
-    place: str
+    name: str
     facts: tuple[tuple[str, str], ...]
     picture: str
     values: tuple[ValueRow, ...]
@@ -207,7 +207,7 @@ def _graph_memory(graph: GraphPlan, figure: str, title: str, budgets: _Budgets) 
         left_out(len(graph.copies) - MOST_ROWS, "copies", "ortpkg plan"),
     )
     return GraphMemory(
-        place=graph_name,
+        name=graph_name,
         facts=tuple(_facts(graph)),
         picture=picture,
         values=tuple(map(_value_row, rows)),

@@ -51,14 +51,14 @@ class GraphOrder:
     """Execution order of one graph.
 
     Attributes:
-        place: "main graph", or the path to the sub-graph.
+        name: "main graph", or the path to the sub-graph.
         summary: Number of steps, their providers and kernels.
         picture: Figure, or "" for a graph without steps.
         steps: The first steps.
         left_out: Sentence on the rest, or "".
     """
 
-    place: str
+    name: str
     summary: str
     picture: str
     steps: tuple[StepRow, ...]
@@ -192,7 +192,7 @@ def _graph_order(
             names_steps=budget.names_steps,
         )
     return GraphOrder(
-        place=graph_name,
+        name=graph_name,
         summary=_summary(graph),
         picture=picture,
         steps=tuple(map(_step_row, shown)),

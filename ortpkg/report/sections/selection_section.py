@@ -38,7 +38,7 @@ class ComponentChoice:
     Attributes:
         name: Name of the component.
         chosen: The winner; "" if nothing fits this machine.
-        place: Where it runs, in words.
+        ep_device: EP device that runs it, in words.
         asked_for: Options of the selection, in words.
         warnings: Sentences about this machine.
         other_warnings: Machine and sentence, about others.
@@ -51,7 +51,7 @@ class ComponentChoice:
 
     name: str
     chosen: str
-    place: str
+    ep_device: str
     asked_for: str
     warnings: tuple[str, ...]
     other_warnings: tuple[tuple[str, str], ...]
@@ -142,7 +142,7 @@ def _choice(
     return ComponentChoice(
         name=component.name,
         chosen="" if best is None else best.variant.name,
-        place="" if best is None or best.ep_device is None else ep_device_words(best.ep_device),
+        ep_device="" if best is None or best.ep_device is None else ep_device_words(best.ep_device),
         asked_for=asked_for(selection),
         warnings=tuple(map(short_ep_names, selection.warnings)),
         other_warnings=tuple(_other_warnings(subject, component.name)),

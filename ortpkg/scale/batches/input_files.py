@@ -33,8 +33,8 @@ class RowFormat(Enum):
 
 
 #: Format by suffix.
-_FORMATS = {ending: each for each in RowFormat for ending in each.endings}
-FORMAT_OF_WORD = {each.word: each for each in RowFormat}
+_FORMATS = {ending: format_ for format_ in RowFormat for ending in format_.endings}
+FORMAT_OF_WORD = {format_.word: format_ for format_ in RowFormat}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from ortpkg.foundations.errors import InvalidRequestError, quoted
+from ortpkg.foundations.errors import InvalidRequestError, NotOfferedError, quoted
 from ortpkg.scale.serving import grpc_messages as messages
 from ortpkg.scale.serving.answering import Answering
 from ortpkg.scale.serving.http_endpoints import off_loop
@@ -86,7 +86,7 @@ class InferenceService:
             for method in messages.SERVICE.methods
         }
         for name, reason in _REFUSED_METHODS.items():
-            methods[name] = partial(_refuse_change, reason)
+            methods[name] = _refusing(reason)
         return methods
 
     async def ServerLive(self, _request: Any) -> Any:  # noqa: N802
@@ -141,8 +141,14 @@ async def _answer_message(
     return answered if isinstance(answered, bytes) else bytes(answered.SerializeToString())
 
 
-async def _refuse_change(reason: str, _message: bytes) -> NoReturn:
-    raise NotImplementedError(reason)
+def _refusing(reason: str) -> Method:
+    """Return a method that answers every message with the code UNIMPLEMENTED and a reason."""
+
+    async def refuse(message: bytes) -> NoReturn:
+        del message  # whatever it asks for
+        raise NotOfferedError(reason)
+
+    return refuse
 
 
 def _slow_nbytes(request: Any) -> int:

@@ -14,6 +14,7 @@ from ortpkg.foundations.errors import (
     InvalidFeedError,
     InvalidRequestError,
     LimitExceededError,
+    NotOfferedError,
     NotServingError,
     OrtpkgError,
     RequestTooLargeError,
@@ -69,6 +70,7 @@ _STATUSES: tuple[tuple[type[OrtpkgError], int, str], ...] = (
     (UnknownModelError, 404, "NOT_FOUND"),
     (RequestTooLargeError, 413, "RESOURCE_EXHAUSTED"),
     (ServerBusyError, 429, "RESOURCE_EXHAUSTED"),
+    (NotOfferedError, 501, "UNIMPLEMENTED"),
     (NotServingError, 503, "UNAVAILABLE"),
     (CancelledError, 503, "UNAVAILABLE"),
 )
@@ -90,8 +92,6 @@ def refusal_of(error: BaseException) -> Refusal:
         return Refusal(status=status, grpc_code=grpc_code, reason=printable(error))
     if isinstance(error, MemoryError):
         return Refusal(status=413, grpc_code="RESOURCE_EXHAUSTED", reason=_NO_MEMORY)
-    if isinstance(error, NotImplementedError):
-        return Refusal(status=501, grpc_code="UNIMPLEMENTED", reason=printable(error))
     for kind, status, grpc_code in _STATUSES:
         if isinstance(error, kind):
             return Refusal(

@@ -101,12 +101,12 @@ def recorded_batch_times(
     records = load_records(package, offer)
     if records is None or records.stale_reason or verdict.ep_device is None:
         return {}
-    place = versioned_variant(
+    versioned = versioned_variant(
         verdict.variant.component_name, verdict.variant.name, verdict.ep_device, offer.ep_devices
     )
     times = (
         measurement.batch_times
         for measurement in records.measurements
-        if measurement.key == place.key
+        if measurement.key == versioned.key
     )
     return dict(next(times, ()))

@@ -237,8 +237,8 @@ def _try(
     The outcome is recorded, except with ``requested`` options of the caller, which other callers
     have not asked for.
     """
-    place = _versioned_variant(verdict, offer)
-    if not requested and has_passed_canary(package, place):
+    versioned = _versioned_variant(verdict, offer)
+    if not requested and has_passed_canary(package, versioned):
         return ""
     try:
         outcome = canary(package, verdict, plan=plan, trust=trust, provider_options=requested)
@@ -249,5 +249,5 @@ def _try(
     if outcome.cause is not None:
         write_quarantine(package, [quarantine_entry(outcome.result, offer)])
     elif outcome.has_passed:
-        write_canary_pass(package, CanaryPass(**asdict(place), recorded_at=now_text()))
+        write_canary_pass(package, CanaryPass(**asdict(versioned), recorded_at=now_text()))
     return outcome.reason

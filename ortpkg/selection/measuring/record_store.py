@@ -222,8 +222,8 @@ def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
     )
 
 
-def has_passed_canary(package: PackageInfo, place: VersionedVariant) -> bool:
-    """Return True if a canary passed there with these versions of EP and driver."""
+def has_passed_canary(package: PackageInfo, versioned: VersionedVariant) -> bool:
+    """Return True if a canary of the variant passed with these versions of EP and driver."""
     if not has_records():
         return False
     digest = package_digest(package.root)
@@ -231,9 +231,10 @@ def has_passed_canary(package: PackageInfo, place: VersionedVariant) -> bool:
     if stored is None or stored.record is None or stored.problem:
         return False
     return any(
-        entry.key == place.key
+        entry.key == versioned.key
         and are_same_versions(
-            (entry.ep_version, entry.driver_version), (place.ep_version, place.driver_version)
+            (entry.ep_version, entry.driver_version),
+            (versioned.ep_version, versioned.driver_version),
         )
         for entry in stored.record.canaries
     )

@@ -70,11 +70,11 @@ def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> 
 def quarantine_entry(result: CandidateResult, offer: MachineOffer) -> QuarantineEntry:
     """Return the quarantine entry for a failure that counts against a variant."""
     candidate = result.candidate
-    place = versioned_variant(
+    versioned = versioned_variant(
         candidate.component_name, candidate.variant_name, candidate.ep_device, offer.ep_devices
     )
     return QuarantineEntry(
-        **asdict(place),
+        **asdict(versioned),
         cause=CAUSES[result.outcome],
         detail=result.reason[:_LONGEST_DETAIL],
         recorded_at=now_text(),
